@@ -1,0 +1,43 @@
+# Pilotlight: "make demo" shows the main job, "make test" tests it. "make help" lists the rest.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT := .tmp/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+# Set by deploy/onnxruntime.sh; the worker and its tests read it.
+export PILOTLIGHT_ONNXRUNTIME ?=
+
+.PHONY: help
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: build
+build: ## write bin/pilotlight
+	go build -trimpath -o bin/pilotlight .
+
+.PHONY: demo
+demo: build .cache/onnxruntime ## show a cold model server with and without Pilotlight
+	bin/pilotlight demo $(DEMO_FLAGS)
+
+.PHONY: test
+test: .cache/onnxruntime ## run every test, with the race detector
+	go test -race ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## run every linter
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## format the code
+	$(GOLANGCI_LINT) fmt ./...
+
+# The ONNX Runtime library, which the worker opens at run time.
+.PHONY: .cache/onnxruntime
+.cache/onnxruntime:
+	@deploy/onnxruntime.sh
+
+$(GOLANGCI_LINT):
+	mkdir -p $(@D)
+	GOBIN=$(CURDIR)/.tmp/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv .tmp/bin/golangci-lint $@

@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// LimitsConfig bounds what one client may ask of the proxy.
+type LimitsConfig struct {
+	// HeaderBytes is the most bytes that the head of a request may have.
+	HeaderBytes units.Size `yaml:"header_bytes"`
+	// StreamsPerConnection is the most requests in flight on one HTTP/2 connection. Envoy opens few connections, so this also bounds how many of its requests can be held.
+	StreamsPerConnection int `yaml:"streams_per_connection"`
+	// HeaderTimeout is the longest that the head of a request may take to arrive.
+	HeaderTimeout units.Duration `yaml:"header_timeout"`
+}
+
+// TimeoutsConfig gives every wait on the data path its own clock. 0 means no limit.
+type TimeoutsConfig struct {
+	// FirstByte runs from the last byte of the request sent to the first body byte of the answer.
+	FirstByte units.Duration `yaml:"first_byte"`
+	// StreamIdle is the longest silence of the backend after the first body byte.
+	StreamIdle units.Duration `yaml:"stream_idle"`
+	// Total is the longest that a whole exchange may take.
+	Total units.Duration `yaml:"total"`
+}
+
+// HoldConfig bounds the requests that wait inside Pilotlight before anything was sent to the backend.
+type HoldConfig struct {
+	// MaxWait is how long one request may be held.
+	MaxWait MaxWaitConfig `yaml:"max_wait"`
+	// MaxRequests is how many requests may be held at once, for whatever reason.
+	MaxRequests int `yaml:"max_requests"`
+	// MaxBody is the largest known request body that is held; larger ones are refused while the gate holds.
+	MaxBody units.Size `yaml:"max_body"`
+	// MaxStreamBody is how much of a body of unknown length is read ahead while held; then flow control stops the client.
+	MaxStreamBody units.Size `yaml:"max_stream_body"`
+	// Memory is the budget for all held bodies together. "auto" is min(256MiB, a quarter of what the memory cgroup leaves).
+	Memory units.Auto[units.Size] `yaml:"memory"`
+}
+
+// MaxWaitConfig says how long a request may be held.
+type MaxWaitConfig struct {
+	// Start rules before the first ready.
+	Start units.Duration `yaml:"start"`
+	// Restart rules afterwards.
+	Restart units.Duration `yaml:"restart"`
+}
+
+// ConcurrencyConfig shapes how many requests are let through at once.
+type ConcurrencyConfig struct {
+	// Ramp is how held requests are released once the backend is warm.
+	Ramp RampConfig `yaml:"ramp"`
+}
+
+// RampConfig shapes the release of held requests.
+type RampConfig struct {
+	// Start is the number of requests let through at first; each good answer adds one more.
+	Start int `yaml:"start"`
+}
+
+// DefaultLimits returns the limits used when the user sets none.
+func DefaultLimits() LimitsConfig {
+	return LimitsConfig{HeaderBytes: 64 << 10, StreamsPerConnection: 1000, HeaderTimeout: units.Duration(10 * time.Second)}
+}
+
+// DefaultTimeouts returns the timeouts used when the user sets none.
+func DefaultTimeouts() TimeoutsConfig {
+	return TimeoutsConfig{FirstByte: units.Duration(5 * time.Minute), StreamIdle: units.Duration(2 * time.Minute)}
+}
+
+// DefaultHold returns the bounds used when the user sets none.
+func DefaultHold() HoldConfig {
+	return HoldConfig{
+		MaxWait:       MaxWaitConfig{Start: units.Duration(30 * time.Second), Restart: units.Duration(10 * time.Second)},
+		MaxRequests:   10000,
+		MaxBody:       16 << 20,
+		MaxStreamBody: 64 << 10,
+	}
+}
+
+// DefaultConcurrency returns the concurrency settings used when the user sets none.
+func DefaultConcurrency() ConcurrencyConfig { return ConcurrencyConfig{Ramp: RampConfig{Start: 4}} }
