@@ -22,6 +22,7 @@ func (b *Breaker) tell(n notice) {
 		b.notices = folded(b.notices)
 	}
 	b.notices = append(b.notices, n)
+	b.wake()
 }
 
 // folded is at most one move, from the first state to the last, and the last word on the users.

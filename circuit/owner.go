@@ -103,5 +103,4 @@ func (b *Breaker) turned(from, to State) {
 	b.stall = stall{}
 	b.publish()
 	b.tell(notice{from: from, to: to, text: b.reason})
-	b.wake()
 }

@@ -69,7 +69,7 @@ func (w *window) record(era uint32, v Verdict, now, took time.Duration) judgemen
 	switch v {
 	case Good:
 		b.Good++
-		w.lastGood = max(w.lastGood, now)
+		w.lastGood = max(w.lastGood, now, 1)
 		w.firsts.see(took, now)
 	case Bad:
 		b.Bad++
