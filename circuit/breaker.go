@@ -144,10 +144,15 @@ func (b *Breaker) Allow() (Exchange, error) {
 		return Exchange{b: b, slot: s, id: id, era: uint32(word >> 2)}, nil //nolint:gosec // what publish put there
 	}
 
-	return b.allowSlowly()
+	if State(word&3) == Open {
+		return Exchange{}, ErrOpen
+	}
+
+	return b.allowTried()
 }
 
-func (b *Breaker) allowSlowly() (Exchange, error) {
+// allowTried is Allow when the breaker was half-open a moment ago.
+func (b *Breaker) allowTried() (Exchange, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state == Open {
