@@ -53,7 +53,7 @@ const (
 func ParseAddress(text string) (Address, error) {
 	address, reason := parseAddress(text)
 	if reason != "" {
-		return Address{}, fmt.Errorf("parse address %q: %s", text, reason)
+		return Address{}, fmt.Errorf("parse address %q: %s", shorten(text), reason)
 	}
 
 	return address, nil
@@ -63,7 +63,7 @@ func ParseAddress(text string) (Address, error) {
 func ParseListen(text string) (Listen, error) {
 	listen, reason := parseListen(text)
 	if reason != "" {
-		return Listen{}, fmt.Errorf("parse listen address %q: %s", text, reason)
+		return Listen{}, fmt.Errorf("parse listen address %q: %s", shorten(text), reason)
 	}
 
 	return listen, nil
