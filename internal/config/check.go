@@ -15,7 +15,7 @@ import (
 // check reports values that have the right form and make no sense.
 func (d *document) check(c *Config) {
 	if c.Version != Version {
-		d.report("version", "expected %d, got %d: this program reads no other version", Version, c.Version)
+		d.reportf("version", "expected %d, got %d: this program reads no other version", Version, c.Version)
 	}
 	d.checkBackend(c.Backend)
 	d.checkListen(c.Listen, c.Backend)
@@ -55,11 +55,11 @@ func (d *document) checkNumbers(c *Config) {
 		"drain.limit":               c.Drain.Limit.Or(1),
 	})
 	if rate := c.Circuit.FailureRate; rate <= 0 || rate > 1 {
-		d.report("circuit.failure_rate", "expected a share above 0 and at most 1, got %v", rate)
+		d.reportf("circuit.failure_rate", "expected a share above 0 and at most 1, got %v", rate)
 	}
 	const leastHead, mostHead = 1 << 10, 16 << 20
 	if head := c.Limits.HeaderBytes; head < leastHead || head > mostHead {
-		d.report("limits.header_bytes", "expected a size from %s to %s, got %s", units.Size(leastHead), units.Size(mostHead), head)
+		d.reportf("limits.header_bytes", "expected a size from %s to %s, got %s", units.Size(leastHead), units.Size(mostHead), head)
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *document) checkNumbers(c *Config) {
 func (d *document) atLeast(least int, numbers map[string]int) {
 	for _, path := range slices.Sorted(maps.Keys(numbers)) {
 		if n := numbers[path]; n < least {
-			d.report(path, "expected a number of at least %d, got %d", least, n)
+			d.reportf(path, "expected a number of at least %d, got %d", least, n)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (d *document) atLeast(least int, numbers map[string]int) {
 func (d *document) notZero(durations map[string]units.Duration) {
 	for _, path := range slices.Sorted(maps.Keys(durations)) {
 		if durations[path] == 0 {
-			d.report(path, "expected a duration above 0, got 0")
+			d.reportf(path, "expected a duration above 0, got 0")
 		}
 	}
 }
@@ -84,20 +84,20 @@ func (d *document) notZero(durations map[string]units.Duration) {
 func (d *document) checkBackend(b BackendConfig) {
 	switch {
 	case b.Embedded() && !b.HTTP.IsZero():
-		d.report("backend.onnx.models", "cannot be set together with backend.http: the backend is either embedded or another server")
+		d.reportf("backend.onnx.models", "cannot be set together with backend.http: the backend is either embedded or another server")
 	case b.Embedded() && !b.GRPC.IsZero():
-		d.report("backend.onnx.models", "cannot be set together with backend.grpc: the backend is either embedded or another server")
+		d.reportf("backend.onnx.models", "cannot be set together with backend.grpc: the backend is either embedded or another server")
 	case !b.Embedded() && b.HTTP.IsZero() && b.GRPC.IsZero():
-		d.report("backend", "no backend is named: set http (such as localhost:8000), grpc, or onnx.models")
+		d.reportf("backend", "no backend is named: set http (such as localhost:8000), grpc, or onnx.models")
 	}
 	if b.GRPC.Base != "" {
-		d.report("backend.grpc", "gRPC has no base path, expected host:port or unix:/path, got %s", b.GRPC)
+		d.reportf("backend.grpc", "gRPC has no base path, expected host:port or unix:/path, got %s", b.GRPC)
 	}
 	names := make([]string, 0, len(b.ONNX.Models))
 	for i, model := range b.ONNX.Models {
 		names = append(names, model.Name)
 		if model.Path == "" {
-			d.report(fmt.Sprintf("backend.onnx.models[%d].path", i), "is missing, expected the path of an .onnx file")
+			d.reportf(fmt.Sprintf("backend.onnx.models[%d].path", i), "is missing, expected the path of an .onnx file")
 		}
 	}
 	d.checkNames("backend.onnx.models", "name", names)
@@ -115,19 +115,19 @@ func (d *document) checkHeader(name string, h HeaderConfig) {
 	path := join("backend.headers", name)
 	switch {
 	case name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
-		d.report(path, "is no name of a header")
+		d.reportf(path, "is no name of a header")
 	case slices.Contains(hopHeaders(), strings.ToLower(name)):
-		d.report(path, "cannot be set: the connection needs it")
+		d.reportf(path, "cannot be set: the connection needs it")
 	case (h.File == "") == (h.Value == ""):
-		d.report(path, "expected exactly one of file and value")
+		d.reportf(path, "expected exactly one of file and value")
 	case strings.ContainsAny(h.Prefix+h.Value.Reveal(), "\r\n\x00"):
-		d.report(path, "must not contain line breaks")
+		d.reportf(path, "must not contain line breaks")
 	}
 }
 
 func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 	if !l.Admin.Loopback() {
-		d.report("listen.admin", "expected a loopback address such as localhost:9002 or unix:/path, got %s: what it answers is not for other machines", l.Admin)
+		d.reportf("listen.admin", "expected a loopback address such as localhost:9002 or unix:/path, got %s: what it answers is not for other machines", l.Admin)
 	}
 	ours := []struct {
 		path   string
@@ -136,12 +136,12 @@ func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 	for i, one := range ours {
 		for _, other := range ours[:i] {
 			if clash(one.listen, other.listen) {
-				d.report(one.path, "%s is the address of %s already", one.listen, other.path)
+				d.reportf(one.path, "%s is the address of %s already", one.listen, other.path)
 			}
 		}
 		for path, address := range map[string]units.Address{"backend.http": b.HTTP, "backend.grpc": b.GRPC} {
 			if loops(address, one.listen) {
-				d.report(path, "%s is Pilotlight itself (%s): requests would go round in circles", address, one.path)
+				d.reportf(path, "%s is Pilotlight itself (%s): requests would go round in circles", address, one.path)
 			}
 		}
 	}
@@ -185,9 +185,9 @@ func (d *document) checkNames(path, key string, names []string) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d].%s", path, i, key)
 		if name == "" {
-			d.report(at, "is missing")
+			d.reportf(at, "is missing")
 		} else if first := slices.Index(names, name); first < i {
-			d.report(at, "%q is the name of %s[%d] already", name, path, first)
+			d.reportf(at, "%q is the name of %s[%d] already", name, path, first)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (d *document) checkSteps(steps []warmup.StepConfig) {
 	for i, step := range steps {
 		path := fmt.Sprintf("warmup.steps[%d]", i)
 		if (step.Wait == nil) == (step.Infer == nil) {
-			d.report(path, "expected exactly one of wait and infer")
+			d.reportf(path, "expected exactly one of wait and infer")
 		}
 		if step.Retries != nil {
 			d.atLeast(0, map[string]int{path + ".retries": *step.Retries})
@@ -218,12 +218,12 @@ func (d *document) checkSteps(steps []warmup.StepConfig) {
 func (d *document) checkNeed(path, need, step string, names []string) {
 	switch {
 	case need == step:
-		d.report(path, "step %q needs itself", step)
+		d.reportf(path, "step %q needs itself", step)
 	case slices.Contains(names, need):
 	case nearest(need, names) != "":
-		d.report(path, "there is no step %q, did you mean %s?", need, nearest(need, names))
+		d.reportf(path, "there is no step %q, did you mean %s?", need, nearest(need, names))
 	default:
-		d.report(path, "there is no step %q", need)
+		d.reportf(path, "there is no step %q", need)
 	}
 }
 
@@ -236,6 +236,6 @@ func (d *document) checkInfer(path string, infer warmup.InferConfig) {
 		d.atLeast(1, map[string]int{fmt.Sprintf("%s.grid.concurrency[%d]", path, i): n})
 	}
 	if status := infer.Expect.Status; status != 0 && (status < 100 || status > 599) {
-		d.report(path+".expect.status", "expected an HTTP status from 100 to 599, got %d", status)
+		d.reportf(path+".expect.status", "expected an HTTP status from 100 to 599, got %d", status)
 	}
 }

@@ -7,13 +7,15 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
 
+//go:generate go test . -run ^TestSchemaIsFresh$ -update
+
 // Version is the only version of the file format that this program reads.
 const Version = 1
 
 // Config is the whole configuration, in the order of the file. What is documented here is what the JSON schema and editors show.
 type Config struct {
 	// Version is the version of the file format: 1.
-	Version int `yaml:"version" jsonschema:"required,enum=1"`
+	Version int `jsonschema:"required,enum=1" yaml:"version"`
 	// Backend is the inference server in the same pod.
 	Backend BackendConfig `yaml:"backend"`
 	// Models is what the pod must be warm for. Empty: the base models that the backend has loaded.

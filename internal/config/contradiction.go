@@ -23,7 +23,7 @@ func (d *document) contradictions(c *Config, grace units.Duration) []Problem {
 	var warnings []Problem
 	for _, x := range append(pairs(c, grace), stepPairs(c.Warmup)...) {
 		if x.holds && d.explicit(x.path) && (x.with == "" || d.explicit(x.with)) {
-			warnings = append(warnings, d.problem(x.path, "%s", x.text))
+			warnings = append(warnings, d.problemf(x.path, "%s", x.text))
 		}
 	}
 

@@ -20,15 +20,15 @@ import (
 func (d *document) decode(node ast.Node, into reflect.Value, path string) {
 	switch n := node.(type) {
 	case *ast.AnchorNode, *ast.AliasNode:
-		d.reportAt(start(node), path, "anchors and aliases are not supported: write the value out")
+		d.reportAtf(start(node), path, "anchors and aliases are not supported: write the value out")
 
 		return
 	case *ast.TagNode:
-		d.reportAt(start(node), path, "YAML tags are not supported: write the value without %s", n.Start.Value)
+		d.reportAtf(start(node), path, "YAML tags are not supported: write the value without %s", n.Start.Value)
 
 		return
 	case *ast.DirectiveNode:
-		d.reportAt(start(node), path, "YAML directives are not supported")
+		d.reportAtf(start(node), path, "YAML directives are not supported")
 
 		return
 	}
@@ -46,7 +46,7 @@ func (d *document) decode(node ast.Node, into reflect.Value, path string) {
 
 		return
 	}
-	switch into.Kind() {
+	switch into.Kind() { //nolint:exhaustive // no configuration has a field of another kind
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
 		d.decode(node, into.Elem(), path)
@@ -57,7 +57,7 @@ func (d *document) decode(node ast.Node, into reflect.Value, path string) {
 	case reflect.Slice:
 		d.decodeList(node, into, path)
 	default:
-		d.reportAt(at, path, "cannot be set: no form is known for %s", into.Type())
+		d.reportAtf(at, path, "cannot be set: no form is known for %s", into.Type())
 	}
 }
 
@@ -72,7 +72,7 @@ func (d *document) decodeNothing(node ast.Node, into reflect.Value, path string)
 		}
 	}
 	if isScalar(into.Type()) || (kind != reflect.Struct && kind != reflect.Slice && kind != reflect.Map) {
-		d.reportAt(start(node), path, "expected %s, got nothing", expected(into.Type()))
+		d.reportAtf(start(node), path, "expected %s, got nothing", expected(into.Type()))
 	}
 }
 
@@ -81,7 +81,7 @@ func (d *document) decodeStruct(node ast.Node, into reflect.Value, path string) 
 	for _, entry := range d.entries(node, into.Type(), path) {
 		at := slices.IndexFunc(keys, func(k key) bool { return k.name == entry.name })
 		if at < 0 {
-			d.reportAt(start(entry.key), join(path, entry.name), "unknown key, %s", suggestion(entry.name, path, keyNames(keys)))
+			d.reportAtf(start(entry.key), join(path, entry.name), "unknown key, %s", suggestion(entry.name, path, keyNames(keys)))
 			d.problems[len(d.problems)-1].unknown = true
 
 			continue
@@ -145,11 +145,11 @@ func (d *document) entries(node ast.Node, t reflect.Type, path string) []entry {
 		first := slices.IndexFunc(found, func(e entry) bool { return e.name == name })
 		switch {
 		case pair.Key.IsMergeKey():
-			d.reportAt(start(pair.Key), path, "merge keys (<<) are not supported: write the keys out")
+			d.reportAtf(start(pair.Key), path, "merge keys (<<) are not supported: write the keys out")
 		case !ok:
-			d.reportAt(start(pair.Key), path, "a key must be plain text")
+			d.reportAtf(start(pair.Key), path, "a key must be plain text")
 		case first >= 0:
-			d.reportAt(start(pair.Key), join(path, name), "stands here twice, first on line %d", start(found[first].key).Line)
+			d.reportAtf(start(pair.Key), join(path, name), "stands here twice, first on line %d", start(found[first].key).Line)
 		default:
 			found = append(found, entry{name, pair.Key, pair.Value})
 		}
@@ -177,14 +177,14 @@ func (d *document) decodeScalar(node ast.Node, into reflect.Value, path string) 
 
 		return
 	}
-	_, isText := into.Addr().Interface().(encoding.TextUnmarshaler)
+	_, isText := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr())
 	if !isText && !fits(node, into.Kind()) {
 		d.wrongKind(node, into.Type(), path)
 
 		return
 	}
 	if err := setText(into, text); err != nil {
-		d.reportAt(start(node), path, "%s", err)
+		d.reportAtf(start(node), path, "%s", err)
 	}
 }
 
@@ -218,10 +218,10 @@ func fits(node ast.Node, kind reflect.Kind) bool {
 
 // setText sets a scalar from its text form. The value is unchanged when there is an error.
 func setText(into reflect.Value, text string) error {
-	if unmarshaler, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if unmarshaler, ok := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr()); ok {
 		return unmarshaler.UnmarshalText([]byte(text))
 	}
-	switch into.Kind() {
+	switch into.Kind() { //nolint:exhaustive // no configuration has a field of another kind
 	case reflect.String:
 		into.SetString(text)
 	case reflect.Bool:
@@ -263,7 +263,7 @@ func (d *document) wrongKind(node ast.Node, t reflect.Type, path string) {
 			hint = ", did you mean false?"
 		}
 	}
-	d.reportAt(start(node), path, "expected %s, got %s%s", expected(t), got(node, path), hint)
+	d.reportAtf(start(node), path, "expected %s, got %s%s", expected(t), got(node, path), hint)
 }
 
 // expected says what a value of type t looks like.
@@ -289,7 +289,7 @@ func expected(t reflect.Type) string {
 	if isScalar(t) && t.PkgPath() != "" {
 		return "one word" // an enum: its names are listed once the form is right
 	}
-	switch t.Kind() {
+	switch t.Kind() { //nolint:exhaustive // as above
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int:

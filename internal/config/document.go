@@ -47,7 +47,7 @@ func (d *document) parse(data []byte) ast.Node {
 		case root == nil:
 			root = doc.Body
 		default:
-			d.reportAt(start(doc.Body), "", "a second YAML document begins here: expected exactly one")
+			d.reportAtf(start(doc.Body), "", "a second YAML document begins here: expected exactly one")
 
 			return root
 		}
@@ -59,23 +59,23 @@ func (d *document) parse(data []byte) ast.Node {
 func (d *document) syntaxError(err error) {
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) && syntax.Token != nil && syntax.Token.Position != nil {
-		d.reportAt(syntax.Token.Position, "", "no valid YAML: %s", syntax.GetMessage())
+		d.reportAtf(syntax.Token.Position, "", "no valid YAML: %s", syntax.GetMessage())
 
 		return
 	}
 	d.problems = append(d.problems, Problem{Source: d.file, Text: "no valid YAML: " + err.Error()})
 }
 
-// reportAt adds a problem at a position of the file.
-func (d *document) reportAt(at *token.Position, path, format string, args ...any) {
+// reportAtf adds a problem at a position of the file.
+func (d *document) reportAtf(at *token.Position, path, format string, args ...any) {
 	d.problems = append(d.problems, Problem{
 		Source: d.file, Line: at.Line, Column: at.Column, Path: path,
 		Text: fmt.Sprintf(format, args...), Excerpt: excerpt(d.lines, at.Line, at.Column),
 	})
 }
 
-// problem makes a problem at the place where path, or the nearest mapping or list around it, was set.
-func (d *document) problem(path, format string, args ...any) Problem {
+// problemf makes a problem at the place where path, or the nearest mapping or list around it, was set.
+func (d *document) problemf(path, format string, args ...any) Problem {
 	p := Problem{Source: d.file, Path: path, Text: fmt.Sprintf(format, args...)}
 	for around := path; around != ""; around = around[:max(0, strings.LastIndexAny(around, ".["))] {
 		from, ok := d.origins[around]
@@ -93,9 +93,9 @@ func (d *document) problem(path, format string, args ...any) Problem {
 	return p
 }
 
-// report adds a problem at the place where path was set.
-func (d *document) report(path, format string, args ...any) {
-	d.problems = append(d.problems, d.problem(path, format, args...))
+// reportf adds a problem at the place where path was set.
+func (d *document) reportf(path, format string, args ...any) {
+	d.problems = append(d.problems, d.problemf(path, format, args...))
 }
 
 // explicit says whether somebody set the value at path, rather than leaving it to the default.

@@ -91,7 +91,7 @@ func (d *document) environment(c *Config, env []string) (grace units.Duration, w
 		d.origins[path] = origin{source: name}
 		into, _ := lookup(reflect.ValueOf(c).Elem(), path)
 		if err := setText(into, text); err != nil {
-			d.report(path, "%s", err)
+			d.reportf(path, "%s", err)
 		}
 	}
 

@@ -40,12 +40,8 @@ func isScalar(t reflect.Type) bool {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return true
 	}
-	switch t.Kind() {
-	case reflect.String, reflect.Bool, reflect.Int, reflect.Float64:
-		return true
-	default:
-		return false
-	}
+
+	return slices.Contains([]reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Float64}, t.Kind())
 }
 
 // join appends a key to a dotted path.

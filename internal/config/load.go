@@ -42,13 +42,13 @@ type Override struct {
 }
 
 // Load reads, checks and returns a configuration, with "auto" still in it ([Resolver] resolves it), and what is strange about it.
-// The error is a [*Refusal] that lists everything that is wrong.
+// The error is a [*RefusalError] that lists everything that is wrong.
 func Load(source Source) (*Config, []Problem, error) {
 	var data []byte
 	if source.Path != "" {
 		var err error
 		if data, err = readFile(source.Path); err != nil {
-			return nil, nil, &Refusal{Problems: []Problem{{Source: source.Path, Text: err.Error()}}}
+			return nil, nil, &RefusalError{Problems: []Problem{{Source: source.Path, Text: err.Error()}}}
 		}
 	}
 
@@ -83,7 +83,7 @@ func (s Source) load(data []byte) (*Config, []Problem, error) {
 	if len(d.problems) > 0 {
 		inOrder(d.problems)
 
-		return nil, warnings, &Refusal{Problems: d.problems}
+		return nil, warnings, &RefusalError{Problems: d.problems}
 	}
 
 	return c, warnings, nil
@@ -120,19 +120,19 @@ func (d *document) override(c *Config, overrides []Override) {
 		}
 		into, ok := lookup(reflect.ValueOf(c).Elem(), o.Path)
 		if !ok {
-			d.report(o.Path, "there is no such key")
+			d.reportf(o.Path, "there is no such key")
 
 			continue
 		}
 		if err := setText(into, o.Text); err != nil {
-			d.report(o.Path, "%s", err)
+			d.reportf(o.Path, "%s", err)
 		}
 	}
 }
 
 // readFile reads a file whole, up to a bound.
 func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, shortPathError("open file", err)
 	}
@@ -150,8 +150,7 @@ func readFile(path string) ([]byte, error) {
 
 // shortPathError leaves out the path, which the problem names already.
 func shortPathError(what string, err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err
 	}
 

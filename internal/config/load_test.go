@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 			}
 			if *update {
 				archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)
 				}
 
@@ -81,7 +81,7 @@ func golden(t *testing.T, archive *txtar.Archive) string {
 
 		return said.String()
 	}
-	var refusal *Refusal
+	var refusal *RefusalError
 	if !errors.As(err, &refusal) || refusal.ExitCode() != 2 {
 		t.Errorf("error %v is no refusal with exit code 2", err)
 	}

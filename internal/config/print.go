@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -17,18 +18,14 @@ import (
 // Print writes a configuration as YAML, without comments and in the order of the file. What it writes loads again to the same configuration,
 // but for secrets, which are never shown.
 func Print(w io.Writer, c *Config) error {
-	var p printer
-	p.mapping(reflect.ValueOf(c).Elem(), 0)
-	_, err := io.WriteString(w, p.String())
+	_, err := w.Write(printMapping(reflect.ValueOf(c).Elem(), 0))
 
 	return err
 }
 
 // JSON returns what [Print] writes, as JSON.
 func JSON(c *Config) (json.RawMessage, error) {
-	var p printer
-	p.mapping(reflect.ValueOf(c).Elem(), 0)
-	converted, err := yaml.YAMLToJSON([]byte(p.String()))
+	converted, err := yaml.YAMLToJSON(printMapping(reflect.ValueOf(c).Elem(), 0))
 	if err != nil {
 		return nil, fmt.Errorf("convert configuration to JSON: %w", err)
 	}
@@ -36,72 +33,66 @@ func JSON(c *Config) (json.RawMessage, error) {
 	return json.RawMessage(strings.TrimSpace(string(converted))), nil
 }
 
-// printer writes block style, two spaces a level.
-type printer struct{ strings.Builder }
-
-func (p *printer) indent(depth int) { p.WriteString(strings.Repeat("  ", depth)) }
-
-// mapping writes the keys of a struct, each on lines of its own. Unset pointers are keys that are not there.
-func (p *printer) mapping(v reflect.Value, depth int) {
+// printMapping writes the keys of a struct in block style, each on lines of its own, two spaces a level. Unset pointers are keys that are not there.
+func printMapping(v reflect.Value, depth int) []byte {
+	var text []byte
 	for _, k := range keysOf(v.Type()) {
 		if field := v.Field(k.index); field.Kind() != reflect.Pointer || !field.IsNil() {
-			p.pair(k.name, field, depth)
+			text = append(text, printPair(k.name, field, depth)...)
 		}
 	}
+
+	return text
 }
 
-// pair writes "key: value", or "key:" and the value on the lines below it.
-func (p *printer) pair(name string, v reflect.Value, depth int) {
-	p.indent(depth)
-	p.WriteString(plain(name) + ":")
+// printPair writes "key: value", or "key:" and the value on the lines below it.
+func printPair(name string, v reflect.Value, depth int) []byte {
+	text := fmt.Appendf(nil, "%*s%s:", 2*depth, "", plain(name))
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
-	switch {
+	switch kind := v.Kind(); {
 	case isScalar(v.Type()):
-		p.WriteString(" " + scalar(v) + "\n")
-	case v.Kind() == reflect.Struct:
-		p.WriteByte('\n')
-		p.mapping(v, depth+1)
-	case v.Kind() == reflect.Map && v.Len() == 0:
-		p.WriteString(" {}\n")
-	case v.Kind() == reflect.Map:
-		p.WriteByte('\n')
+		text = append(text, " "+scalar(v)+"\n"...)
+	case kind == reflect.Struct:
+		text = append(append(text, '\n'), printMapping(v, depth+1)...)
+	case kind == reflect.Map && v.Len() == 0:
+		text = append(text, " {}\n"...)
+	case kind == reflect.Map:
+		text = append(text, '\n')
 		names := make([]string, 0, v.Len())
 		for _, name := range v.MapKeys() {
 			names = append(names, name.String())
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			p.pair(name, v.MapIndex(reflect.ValueOf(name)), depth+1)
+			text = append(text, printPair(name, v.MapIndex(reflect.ValueOf(name)), depth+1)...)
 		}
 	case v.Len() == 0:
-		p.WriteString(" []\n")
+		text = append(text, " []\n"...)
 	default:
-		p.WriteByte('\n')
+		text = append(text, '\n')
 		for i := range v.Len() {
-			p.item(v.Index(i), depth+1)
+			text = append(text, printItem(v.Index(i), depth+1)...)
 		}
 	}
+
+	return text
 }
 
-// item writes one item of a list of scalars or structs.
-func (p *printer) item(v reflect.Value, depth int) {
+// printItem writes one item of a list of scalars or structs.
+func printItem(v reflect.Value, depth int) []byte {
 	if isScalar(v.Type()) {
-		p.indent(depth)
-		p.WriteString("- " + scalar(v) + "\n")
-
-		return
+		return fmt.Appendf(nil, "%*s- %s\n", 2*depth, "", scalar(v))
 	}
-	var below printer
-	below.mapping(v, depth+1)
-	p.indent(depth)
-	p.WriteString("- " + strings.TrimLeft(below.String(), " "))
+	below := printMapping(v, depth+1)
+
+	return fmt.Appendf(nil, "%*s- %s", 2*depth, "", bytes.TrimLeft(below, " "))
 }
 
 // scalar returns a scalar as it stands in YAML.
 func scalar(v reflect.Value) string {
-	if marshaler, ok := v.Interface().(encoding.TextMarshaler); ok {
+	if marshaler, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		text, err := marshaler.MarshalText()
 		if err != nil { // no text form of ours fails
 			return plain(err.Error())
@@ -112,13 +103,11 @@ func scalar(v reflect.Value) string {
 
 		return plain(string(text))
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the rest prints itself
 	case reflect.String:
 		return plain(v.String())
 	case reflect.Float64:
-		text := strconv.FormatFloat(v.Float(), 'f', -1, 64)
-
-		return text
+		return strconv.FormatFloat(v.Float(), 'f', -1, 64)
 	default:
 		return fmt.Sprint(v.Interface())
 	}

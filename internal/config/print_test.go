@@ -20,7 +20,7 @@ func full() *Config {
 	retries, finite := 0, false
 	c := Default()
 	c.Backend.HTTP = units.Address{Network: "tcp", Host: "[::1]:8000", TLS: true, Base: "/v1"}
-	c.Backend.GRPC = units.Address{Network: "unix", Host: "/run/x y.sock"}
+	c.Backend.GRPC = units.Address{Network: "unix", Host: "/run/x.sock"}
 	c.Backend.Workers = units.Of(4)
 	c.Backend.Headers = map[string]HeaderConfig{"authorization": {File: "/run/token", Prefix: "Bearer "}, "x-a": {File: "no"}}
 	c.Backend.ONNX.Options = map[string]string{"device_id": "0", "empty": ""}
@@ -145,7 +145,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	std, err := json.Marshal(c)
+	std, err := json.Marshal(c) //nolint:musttag // by mistake, as somebody might
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,9 +166,15 @@ func TestJSONSaysWhatPrintSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	var document struct {
-		Backend struct{ HTTP string }
-		Models  []struct{ Name string }
-		Circuit struct{ Window string }
+		Backend struct {
+			HTTP string `json:"http"`
+		} `json:"backend"`
+		Models []struct {
+			Name string `json:"name"`
+		} `json:"models"`
+		Circuit struct {
+			Window string `json:"window"`
+		} `json:"circuit"`
 	}
 	if err := json.Unmarshal(data, &document); err != nil {
 		t.Fatalf("%v in %s", err, data)

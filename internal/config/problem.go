@@ -47,14 +47,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Refusal is the error of a configuration that cannot be used. It lists everything that is wrong, not only the first.
-type Refusal struct {
+// RefusalError is the error of a configuration that cannot be used. It lists everything that is wrong, not only the first.
+type RefusalError struct {
 	// Problems is never empty.
 	Problems []Problem
 }
 
 // Error lists the problems, each on lines of its own.
-func (r *Refusal) Error() string {
+func (r *RefusalError) Error() string {
 	texts := make([]string, 0, len(r.Problems))
 	for _, problem := range r.Problems {
 		texts = append(texts, problem.String())
@@ -64,7 +64,7 @@ func (r *Refusal) Error() string {
 }
 
 // ExitCode is the exit code of a command that refuses its configuration.
-func (r *Refusal) ExitCode() int { return 2 }
+func (r *RefusalError) ExitCode() int { return 2 }
 
 // inOrder sorts problems by their place in the file; those elsewhere keep their order, after them.
 func inOrder(problems []Problem) {

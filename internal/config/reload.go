@@ -20,7 +20,7 @@ const DefaultInterval = 10 * time.Second
 type Watcher struct {
 	// Source is where the configuration comes from; its Path is the file that is watched.
 	Source Source
-	// Current is the configuration in force when Run begins. Must not be nil.
+	// Current is the configuration in force when Run begins, as [Load] returned it, with "auto" still in it. Must not be nil; from then on it is Run's own.
 	Current *Config
 	// Interval is the time between two looks; 0 means [DefaultInterval].
 	Interval time.Duration
@@ -160,7 +160,7 @@ func same(a, b reflect.Value) bool {
 	if isScalar(a.Type()) {
 		return a.Interface() == b.Interface()
 	}
-	switch a.Kind() {
+	switch a.Kind() { //nolint:exhaustive // no configuration has a field of another kind
 	case reflect.Pointer:
 		return a.IsNil() == b.IsNil() && (a.IsNil() || same(a.Elem(), b.Elem()))
 	case reflect.Struct:

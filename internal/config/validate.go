@@ -6,7 +6,7 @@ import (
 )
 
 // Validate loads a configuration and prints its effective form to out and what is strange about it to errs.
-// A configuration that is refused is a [*Refusal], which knows its exit code.
+// A configuration that is refused is a [*RefusalError], which knows its exit code.
 func Validate(out, errs io.Writer, source Source, resolver Resolver) error {
 	c, warnings, err := Load(source)
 	for _, warning := range warnings {

@@ -65,13 +65,14 @@ func parseSize(text string) (s Size, reason string) {
 	}
 	value, fault := scale(amounts[0].number, worth)
 	switch fault {
+	case fine:
+		return Size(value), ""
 	case inexact:
 		return 0, "is no whole number of bytes"
 	case tooLarge:
-		return 0, "is too large"
-	default:
-		return Size(value), ""
 	}
+
+	return 0, "is too large"
 }
 
 // sizeHint returns the accepted form of what was probably meant, or "".
