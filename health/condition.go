@@ -22,7 +22,7 @@ const (
 	CodeOptionalFailed     Code = "optional_failed"
 	CodeWorkersUnknown     Code = "workers_unknown"
 	CodeModelUnhealthy     Code = "model_unhealthy"
-	CodeCredentialsRefused Code = "credentials_refused" //nolint:gosec // the name of a condition, no credential
+	CodeCredentialsRefused Code = "credentials_refused"
 	CodeBackendLost        Code = "backend_lost"
 	CodeBackendRestarted   Code = "backend_restarted"
 	CodeTrafficBypasses    Code = "traffic_bypasses"

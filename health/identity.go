@@ -59,7 +59,7 @@ func (i identity) of(network, address string) func() string {
 		return (network == "tcp4" && !ip.Is4()) || (network == "tcp6" && ip.Is4())
 	})
 
-	return func() string { return i.tcp(wanted, uint16(port)) }
+	return func() string { return i.tcp(wanted, uint16(port)) } //nolint:gosec // ParseUint was told 16 bits
 }
 
 func unknown() string { return "" }

@@ -3,7 +3,7 @@ package health
 import "slices"
 
 // transitions says which states may follow each state of one scope: the backend as a whole, or one model.
-// A warm-up that is tried again stays warming. Staying where one is is no transition, and always allowed.
+// A warm-up that is tried again stays warming. To stay is no transition, and always allowed.
 var transitions = map[State][]State{
 	Starting:  {Warming, Idle, Cold, Draining},
 	Idle:      {Warming, Cold, Unhealthy, Draining},
