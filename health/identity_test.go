@@ -147,6 +147,25 @@ func TestIdentityOfASocketUnderAnotherPath(t *testing.T) {
 	}
 }
 
+// A killed server leaves its socket's file behind, which is no listener.
+func TestIdentityOfASocketThatIsLeftBehind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.sock")
+	l := listen(t, "unix", path)
+	look := ListenerIdentity("unix", path)
+	if look() == "" {
+		t.Fatal("a socket that listens has no identity")
+	}
+	one, ok := l.(*net.UnixListener)
+	if !ok {
+		t.Fatalf("%T is no Unix listener", l)
+	}
+	one.SetUnlinkOnClose(false)
+	_ = l.Close()
+	if got := look(); got != "" {
+		t.Errorf("nobody listens and the identity is %s", got)
+	}
+}
+
 func BenchmarkIdentity(b *testing.B) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
