@@ -16,6 +16,7 @@ const (
 	CodeBreakerOpen        Code = "breaker_open"
 	CodeFatalBackend       Code = "fatal_backend"
 	CodeCheckFailed        Code = "check_failed"
+	CodeReleasing          Code = "releasing"
 	CodeWarmFailed         Code = "warm_failed"
 	CodeWarmedNothing      Code = "warmed_nothing"
 	CodeNotConverged       Code = "not_converged"
@@ -44,6 +45,7 @@ var declarations = map[Code]Declaration{
 	CodeBreakerOpen:        {SeverityCritical, EffectCondemns, "too many exchanges failed, and the circuit breaker is open"},
 	CodeFatalBackend:       {SeverityCritical, EffectCondemns, "the backend said something it does not recover from"},
 	CodeCheckFailed:        {SeverityWarning, EffectInforms, "the backend's own health endpoint fails"},
+	CodeReleasing:          {SeverityNotice, EffectWithholds, "the requests that were held until now are being answered first"},
 	CodeWarmFailed:         {SeverityWarning, EffectWithholds, "a required warm-up failed and is tried again"},
 	CodeWarmedNothing:      {SeverityNotice, EffectInforms, "no step warms this, so it serves as it is"},
 	CodeNotConverged:       {SeverityWarning, EffectDegrades, "latency has not settled within the allowed number of requests"},

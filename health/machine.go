@@ -18,6 +18,9 @@ type Settings struct {
 	// It comes before the new state is published when that state serves, so that the gate is open before /readyz says 200,
 	// and after it otherwise, so that /readyz says 503 before the gate holds. May be nil.
 	Moved func(Move)
+	// Backlog says how many requests were held until now and are not answered yet. It is asked while the machine is locked, when the pod begins to serve, and must not call back into it.
+	// While there are any, until [Machine.Released], the pod serves but does not call itself ready. Nil: there are none.
+	Backlog func() int
 	// Logger gets a line for each change of state. nil is silent.
 	Logger *slog.Logger
 }
@@ -27,6 +30,7 @@ type Settings struct {
 type Machine struct {
 	readiness ReadinessConfig
 	moved     func(Move)
+	backlog   func() int
 	logger    *slog.Logger
 
 	published atomic.Pointer[Snapshot]
@@ -35,15 +39,19 @@ type Machine struct {
 	backend  scope
 	models   []*model
 	pod      scope
+	release  release
 	history  history
 	watchers watchers
 }
 
 // NewMachine returns a machine in which everything is starting.
 func NewMachine(settings Settings) *Machine {
-	m := &Machine{readiness: settings.Readiness, moved: settings.Moved, logger: settings.Logger, watchers: watchers{}}
+	m := &Machine{readiness: settings.Readiness, moved: settings.Moved, backlog: settings.Backlog, logger: settings.Logger, watchers: watchers{}}
 	if m.moved == nil {
 		m.moved = func(Move) {}
+	}
+	if m.backlog == nil {
+		m.backlog = func() int { return 0 }
 	}
 	if m.logger == nil {
 		m.logger = slog.New(slog.DiscardHandler)

@@ -53,8 +53,10 @@ func (m *Machine) settle(reason string) {
 	m.history.add(move)
 	if to.Serves() {
 		m.moved(move)
+		m.release.begin(m)
 		m.publish()
 	} else {
+		m.release.end()
 		m.publish()
 		m.moved(move)
 	}
@@ -65,16 +67,20 @@ func (m *Machine) settle(reason string) {
 func (m *Machine) publish() {
 	snapshot := &Snapshot{
 		State: m.pod.state, Since: m.pod.since, Reason: m.pod.reason,
-		Ready:      m.readiness.answers(m.pod.state, m.pod.given),
+		Ready:      m.readiness.answers(m.pod.state, m.pod.given) && !m.release.holds(),
 		Backend:    ScopeSnapshot{State: m.backend.state, Since: m.backend.since, Reason: m.backend.reason},
 		Models:     make([]ModelSnapshot, 0, len(m.models)),
 		Conditions: append([]Condition{}, m.backend.conditions...), // an empty list, not null, in JSON
 		Moves:      m.history.list(),
 	}
+	if m.release.holds() {
+		declared := declarations[CodeReleasing]
+		snapshot.Conditions = append(snapshot.Conditions, Condition{Code: CodeReleasing, Severity: declared.Severity, Text: declared.Meaning, Since: m.pod.since})
+	}
 	for _, one := range m.models {
 		snapshot.Models = append(snapshot.Models, ModelSnapshot{
 			Name: one.config.Name, Required: one.config.Required, State: one.state,
-			Ready: m.readiness.answers(m.effective(one), one.given),
+			Ready: m.readiness.answers(m.effective(one), one.given) && !m.release.holds(),
 			Since: one.since, Reason: one.reason, Conditions: one.shown(),
 		})
 	}
