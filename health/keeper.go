@@ -48,6 +48,7 @@ type KeeperSettings struct {
 // ModelWarmth is what one run of the plan found about one model.
 type ModelWarmth struct {
 	ModelConfig
+
 	// State is [Ready], [Degraded], or [Warming] for an optional model that could not be warmed.
 	State State
 	// Code and Text say what is to be known about it, if anything: why State is not Ready, or that nothing warmed it.
