@@ -1,12 +1,9 @@
 package health
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,33 +142,3 @@ func details(text *strings.Builder, now Snapshot) {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// question is what the query of /readyz asks for.
-type question struct {
-	verbose  bool
-	oneModel bool
-	model    string
-}
-
-// parseQuestion reads the query. The model's name is percent-decoded once, and a plus sign is a plus sign: it is part of some names, and a name that is read wrong must not be another's.
-func parseQuestion(query string) (question, error) {
-	var asked question
-	for parameter := range strings.SplitSeq(query, "&") {
-		name, value, _ := strings.Cut(parameter, "=")
-		switch name {
-		case "verbose":
-			asked.verbose = !slices.Contains([]string{"false", "0"}, value)
-		case "model":
-			if asked.oneModel {
-				return question{}, errors.New("parse query: model is given twice")
-			}
-			decoded, err := url.PathUnescape(value)
-			if err != nil {
-				return question{}, errors.New("parse query: model is not percent-encoded correctly")
-			}
-			asked.oneModel, asked.model = true, decoded
-		}
-	}
-
-	return asked, nil
-}

@@ -2,8 +2,10 @@ package health
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -80,7 +82,7 @@ func TestIdentityChangesWithTheListener(t *testing.T) {
 		{"v4 wildcard", "tcp4", "0.0.0.0:0"},
 		{"dual stack", "tcp", ":0"},
 		{"unix", "unix", filepath.Join(t.TempDir(), "m.sock")},
-		{"abstract", "unix", "@pilotlight-identity-test"},
+		{"abstract", "unix", fmt.Sprintf("@pilotlight-identity-test-%d", os.Getpid())},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := listen(t, test.network, test.address)
