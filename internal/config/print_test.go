@@ -183,3 +183,35 @@ func TestJSONSaysWhatPrintSays(t *testing.T) {
 		t.Errorf("got %+v", document)
 	}
 }
+
+func TestErrorsDoNotRepeatSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	for name, headers := range map[string]string{
+		"syntax in block style": "\n    a: {value: hunter2: x",
+		"syntax in a scalar":    "\n    a: hunter2: x",
+		"open quote":            "\n    a: {value: 'hunter2}",
+		"misspelt key":          "\n    a:\n      valu: hunter2",
+		"misspelt key in flow":  " {a: {valu: hunter2}}",
+		"scalar":                "\n    a: hunter2",
+		"list":                  " [hunter2]",
+		"list as value":         "\n    a: {value: [hunter2]}",
+		"tag":                   " {a: {value: !!str hunter2}}",
+		"anchor":                "\n    a: {value: &x hunter2}",
+		"file and value":        "\n    a: {file: f, value: hunter2}",
+		"line break":            "\n    a: {value: \"hunter2\\n\"}",
+		"connection header":     "\n    host: {value: hunter2}",
+		"twice":                 "\n    a: {value: hunter2, value: hunter2}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := Source{Path: "p.yaml"}.load([]byte("version: 1\nbackend:\n  http: h:1\n  headers:" + headers + "\n"))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the secret is repeated:\n%s", err)
+			}
+		})
+	}
+}
