@@ -110,7 +110,7 @@ func TestTheClosedPathAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The bound is for one exchange alone on a core; what it is measured to cost is in the comment at pulse.
+// The bound is for one exchange alone on a core; what it was measured to cost stands at pulse.
 func TestTheClosedPathIsCheap(t *testing.T) {
 	if raceDetector || testing.Short() {
 		t.Skip("timings mean something only without the race detector")
@@ -134,7 +134,9 @@ func TestTheClosedPathIsCheap(t *testing.T) {
 		best = min(best, time.Since(began)/n)
 	}
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 	t.Logf("%s an exchange", best)
 	if best > limit {
 		t.Errorf("an exchange costs %s, expected under %s", best, limit)
@@ -155,7 +157,12 @@ func running(b *testing.B) *Breaker {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- breaker.Run(ctx) }()
-	b.Cleanup(func() { cancel(); <-ended })
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	})
 	for breaker.pulse.last() == 0 {
 		<-time.After(time.Millisecond)
 	}

@@ -25,7 +25,7 @@ type setting struct {
 var (
 	actKinds = []string{
 		"allow", "allow", "allow", "start", "start", "progress", "end", "end", "burst", "burst",
-		"wait", "wait", "wait", "passes", "fails", "hangs", "lost", "force", "reset",
+		"wait", "wait", "wait", "sicken", "sicken", "halve", "halve", "passes", "fails", "hangs", "lost", "force", "reset",
 	}
 	spans = []time.Duration{time.Millisecond, time.Second, 6 * time.Second, 11 * time.Second, 31 * time.Second, 3 * time.Minute}
 )
@@ -89,6 +89,18 @@ func (m *model) do(a act) error {
 				e.End(false)
 			}
 		}
+	case "sicken": // opens, unless it is forced
+		m.answers(fails)
+		for range 20 {
+			if e, err := m.Allow(); err == nil {
+				e.Start(Bad)
+				e.End(false)
+			}
+		}
+	case "halve": // turns half-open, if it is open
+		m.answers(passes)
+		m.Force(HalfOpen)
+		m.wait(2 * time.Millisecond)
 	case "wait":
 		m.wait(spans[a.n%len(spans)])
 	case "passes":
@@ -190,7 +202,7 @@ func TestNoSequenceWedges(t *testing.T) {
 	states := map[State]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		with := drawSetting(rt)
-		acts := rapid.SliceOfN(rapid.Custom(drawAct), 1, 80).Draw(rt, "acts")
+		acts := rapid.SliceOfN(rapid.Custom(drawAct), 5, 80).Draw(rt, "acts")
 		quiet := rapid.Bool().Draw(rt, "quiet")
 		var failed error
 		// Drawn before the bubble: rapid stops a test by a panic, which must stay in its own goroutine.

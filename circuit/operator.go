@@ -8,11 +8,10 @@ func (b *Breaker) Lost() {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.calm("the backend is gone")
-	b.dropMoves()
 	if !b.forced && b.state != Closed {
 		b.renew("the backend was lost", now)
-		b.dropMoves()
 	}
+	b.dropMoves()
 	b.begin(now, true)
 	b.backoff.reset(now)
 	b.wake()

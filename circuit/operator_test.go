@@ -133,6 +133,7 @@ func TestAMoveOnItsWayIsDroppedByLost(t *testing.T) {
 		r := newRig(t, DefaultConfig(), nil)
 		r.users(20, Bad)
 		r.wantState(Open)
+		r.Reset()
 		r.Lost()
 		r.run()
 		r.wait(time.Minute)

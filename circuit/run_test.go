@@ -52,7 +52,9 @@ func TestRunEndsAlthoughASyntheticRequestDoesNot(t *testing.T) {
 		r.users(20, Bad)
 		began := time.Now()
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 		if took := time.Since(began); took > leaveWithin {
 			t.Errorf("Run took %s to end", took)
 		}

@@ -1,7 +1,6 @@
 package circuit
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,6 +180,61 @@ func TestStalledWithoutASyntheticRequest(t *testing.T) {
 	}
 }
 
+func TestWorkStaysEvidenceWhenItsExchangeIsGone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		work func(e Exchange)
+	}{
+		{"finished", func(e Exchange) { e.Start(Good); e.End(false) }},
+		{"a stream finished", func(e Exchange) { e.End(false) }},
+		{"bytes passed, then the client left", func(e Exchange) { e.Progress(); e.End(true) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, DefaultConfig(), fails).run()
+				waiting, working := r.allow(), r.allow()
+				if test.name == "a stream finished" {
+					working.Start(Good)
+				}
+				r.wait(9 * time.Second)
+				test.work(working)
+				r.wait(9 * time.Second)
+				r.wantState(Closed)
+				if r.timesAsked() != 0 {
+					t.Errorf("asked at %v", r.asked)
+				}
+				r.wait(3 * time.Second)
+				// The control, unless the longest first byte says to wait longer.
+				if test.name != "finished" {
+					r.wantState(Open)
+				}
+				waiting.End(false)
+			})
+		})
+	}
+}
+
+func TestAnotherBackendIsJudgedByItsOwnWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, DefaultConfig(), fails).run()
+		e := r.allow()
+		r.wait(8 * time.Second)
+		e.Start(Good) // the old one is slow: for it, 32 s of silence are nothing
+		e.End(false)
+		r.wait(300 * time.Millisecond) // between two beats of the pulse
+		r.Lost()
+		r.allow() // in the same instant, and yet of the new era
+		r.wait(11 * time.Second)
+		r.wantState(Open)
+		if reason := r.Snapshot().Reason; !strings.HasPrefix(reason, "stalled: nothing finished or progressed for 10.") {
+			t.Errorf("reason %q counts time from before the loss", reason)
+		}
+	})
+}
+
 func TestStalledAfterZeroIsOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +280,7 @@ func TestNoTrafficOpensAHealthyServer(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 60).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, DefaultConfig(), func(ctx context.Context) error { return passes(ctx) }).run()
+			r := newRig(t, DefaultConfig(), passes).run()
 			var under []Exchange
 			for i, step := range steps {
 				switch {

@@ -70,9 +70,10 @@ func TestWindowAgreesWithAList(t *testing.T) {
 			v  Verdict
 			at time.Duration
 		}
-		var list []fallen
+		verdicts := rapid.IntRange(1, 60).Draw(t, "verdicts")
+		list := make([]fallen, 0, verdicts)
 		now := time.Duration(0)
-		for range rapid.IntRange(1, 60).Draw(t, "verdicts") {
+		for range verdicts {
 			now += time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond
 			v := rapid.SampledFrom(VerdictValues()).Draw(t, "verdict")
 			w.record(0, v, now, 0)
