@@ -108,7 +108,7 @@ func (x *exchange) attempt() (again bool) {
 			if err != nil {
 				return x.notAllowed(err)
 			}
-			x.judge.exchange, x.judge.counts = allowed, true
+			x.judge.exchange = allowed
 		}
 		x.h.gate.inFlight.Add(1)
 		defer x.h.gate.inFlight.Add(-1)

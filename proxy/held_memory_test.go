@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,8 +69,20 @@ func holdTenThousand(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	turns, err := client.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
 	if err := client.Start(); err != nil {
 		b.Fatal(err)
+	}
+	for n := range heldRequests { // the next one is sent once this one is held, so that the order is known
+		if _, err := turns.Write([]byte{0}); err != nil {
+			b.Fatal(err)
+		}
+		for heldNow(gate) <= n {
+			runtime.Gosched()
+		}
 	}
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
@@ -116,6 +129,13 @@ func holdTenThousand(b *testing.B) {
 	if left := gate.Snapshot(); left.Held != 0 || left.HeldBytes != 0 || left.InFlight != 0 {
 		b.Errorf("left behind: %+v", left)
 	}
+}
+
+func heldNow(g *Gate) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
+	return g.queue.len()
 }
 
 // serve serves on a port of its own until the test ends.
@@ -178,8 +198,12 @@ func benchmarkClient() int {
 	conns := make([]net.Conn, 0, heldRequests)
 	head := fmt.Sprintf("POST /v2/models/m/infer HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nContent-Type: application/json\r\nContent-Length: 1024\r\n\r\n", address)
 	request := append([]byte(head), bytes.Repeat([]byte{'x'}, 1024)...)
+	turn := make([]byte, 1)
 	for range heldRequests {
 		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_, err = io.ReadFull(os.Stdin, turn)
+		}
 		if err == nil {
 			_, err = conn.Write(request)
 		}

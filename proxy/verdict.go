@@ -54,8 +54,7 @@ func loading(begin []byte) bool {
 // judge turns what happens in one attempt into at most one start verdict and at most one break, for the breaker and the gate.
 // It belongs to the goroutine that runs the attempt; close is its last call, in a defer.
 type judge struct {
-	exchange circuit.Exchange
-	counts   bool // there is a breaker
+	exchange circuit.Exchange // does nothing where there is no breaker
 	gate     *Gate
 	ticket   *Ticket
 
@@ -85,9 +84,7 @@ func (j *judge) head(res *http.Response, grpc bool) (limited bool) {
 
 // bytes takes a piece of the answer's body.
 func (j *judge) bytes(piece []byte) {
-	if j.counts {
-		j.exchange.Progress()
-	}
+	j.exchange.Progress()
 	if j.status == http.StatusServiceUnavailable && j.verdict == circuit.Bad && !j.started && loading(piece) {
 		j.verdict, j.busy = circuit.None, true
 		if j.gate != nil {
@@ -125,9 +122,7 @@ func (j *judge) start() {
 	if j.verdict == circuit.Good && j.gate != nil {
 		j.gate.Good(j.ticket)
 	}
-	if j.counts {
-		j.exchange.Start(j.verdict)
-	}
+	j.exchange.Start(j.verdict)
 }
 
 // broke says that the answer broke off, or never began, through the backend's fault.
@@ -142,11 +137,7 @@ func (j *judge) broke() {
 }
 
 // close ends the attempt.
-func (j *judge) close() {
-	if j.counts {
-		j.exchange.End(j.broken)
-	}
-}
+func (j *judge) close() { j.exchange.End(j.broken) }
 
 // answerBody is the body of an answer on its way to the client. It tells the clock and the judge what comes.
 type answerBody struct {
