@@ -288,7 +288,8 @@ func (g *Gate) Good(t *Ticket) {
 	if g.Mode() != Ramping {
 		return
 	}
-	g.ramp.grow(t, time.Now())
+	first := g.queue.first()
+	g.ramp.grow(t, time.Now(), first != nil && first.returned)
 	g.release()
 	if g.queue.len() == 0 && g.ramp.free() {
 		g.turn(Passing)

@@ -46,15 +46,15 @@ func (r *ramp) take(t *Ticket) {
 	t.place, t.limited = outside, false
 }
 
-// grow counts a good answer to t.
-func (r *ramp) grow(t *Ticket, now time.Time) {
+// grow counts a good answer to t. Once there were refusals, the window is not tried out while some of the refused are waiting: they go back only once.
+func (r *ramp) grow(t *Ticket, now time.Time, refusedWait bool) {
 	took := now.Sub(t.granted)
 	if r.best == 0 || took < r.best {
 		r.best = took
 	}
 	r.congested = r.congested || took > 2*r.best+lateSlack
 	r.good++
-	if !r.congested || r.good >= r.permits {
+	if !r.congested || (r.good >= r.permits && !refusedWait) {
 		r.permits++
 		r.good = 0
 	}
