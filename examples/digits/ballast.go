@@ -72,11 +72,11 @@ func WriteBallast(path string, size int64) error {
 // Nothing may have it mapped at that moment. File systems that live in memory keep it: there it does nothing.
 func Evict(path string) error {
 	for _, name := range []string{path, path + ".data"} {
-		file, err := os.Open(name)
+		file, err := os.Open(name) //nolint:gosec // the caller names it
 		if err != nil {
 			return fmt.Errorf("evict model: %w", err)
 		}
-		err = errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED), file.Close()) //nolint:gosec // a descriptor
+		err = errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED), file.Close())
 		if err != nil {
 			return fmt.Errorf("evict model %s: %w", name, err)
 		}
@@ -154,24 +154,27 @@ func lookup(weights *weightFile, random *rand.Rand, blocks int64) (nodes, consta
 		spread[i] = (random.Float32() - 0.5) / 50
 	}
 
-	return []message{
-			node("Shape", []string{Input}, []string{"ballast_shape"}),
-			node("Gather", []string{"ballast_shape", "ballast_0"}, []string{"ballast_batch"}),
-			node("Mod", []string{"ballast_batch", "ballast_5"}, []string{"ballast_quarter"}),
-			node("Gather", []string{"ballast_rows", "ballast_quarter"}, []string{"ballast_chosen"}),
-			node("Gather", []string{"ballast_table", "ballast_chosen"}, []string{"ballast_found"}),
-			node("ReduceMean", []string{"ballast_found"}, []string{"ballast_memory"}, intAttribute("keepdims", 0)),
-			node("Reshape", []string{Input, "ballast_flat"}, []string{"ballast_image"}),
-			node("MatMul", []string{"ballast_image", "ballast_spread"}, []string{"ballast_spread_image"}),
-			node("Add", []string{"ballast_spread_image", "ballast_memory"}, []string{"ballast_hidden"}),
-		}, []message{
-			table,
-			int64s("ballast_rows", rows, quarters+1, share),
-			int64s("ballast_0", []int64{0}),
-			int64s("ballast_5", []int64{quarters + 1}),
-			int64s("ballast_flat", []int64{-1, Side * Side}, 2),
-			floats("ballast_spread", spread, Side*Side, width),
-		}, nil
+	nodes = []message{
+		node("Shape", []string{Input}, []string{"ballast_shape"}),
+		node("Gather", []string{"ballast_shape", "ballast_0"}, []string{"ballast_batch"}),
+		node("Mod", []string{"ballast_batch", "ballast_5"}, []string{"ballast_quarter"}),
+		node("Gather", []string{"ballast_rows", "ballast_quarter"}, []string{"ballast_chosen"}),
+		node("Gather", []string{"ballast_table", "ballast_chosen"}, []string{"ballast_found"}),
+		node("ReduceMean", []string{"ballast_found"}, []string{"ballast_memory"}, intAttribute("keepdims", 0)),
+		node("Reshape", []string{Input, "ballast_flat"}, []string{"ballast_image"}),
+		node("MatMul", []string{"ballast_image", "ballast_spread"}, []string{"ballast_spread_image"}),
+		node("Add", []string{"ballast_spread_image", "ballast_memory"}, []string{"ballast_hidden"}),
+	}
+	constants = []message{
+		table,
+		int64s("ballast_rows", rows, quarters+1, share),
+		int64s("ballast_0", []int64{0}),
+		int64s("ballast_5", []int64{quarters + 1}),
+		int64s("ballast_flat", []int64{-1, Side * Side}, 2),
+		floats("ballast_spread", spread, Side*Side, width),
+	}
+
+	return nodes, constants, nil
 }
 
 // choose is the part with the experts: If the batch size divided by their number leaves 1 then expert 1, else if it leaves 2
@@ -241,7 +244,7 @@ type weightFile struct {
 }
 
 func createWeights(path string) (*weightFile, error) {
-	file, err := os.Create(path)
+	file, err := os.Create(path) //nolint:gosec // the caller names it
 	if err != nil {
 		return nil, fmt.Errorf("write ballast: %w", err)
 	}

@@ -3,7 +3,6 @@ package digits_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -76,7 +75,7 @@ func TestAccuracyIsMeasured(t *testing.T) {
 
 func TestSampleRequestIsTheFirstImage(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join("request.json"))
+	content, err := os.ReadFile("request.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (d Datatype) String() string {
 	if codec, known := codecs[d]; known {
 		return codec.name
 	}
-	switch d {
+	switch int(d) {
 	case 10:
 		return "FP16"
 	case 16:

@@ -147,9 +147,9 @@ func TestMetadataOverGRPC(t *testing.T) {
 
 func TestPanicBecomesAStatus(t *testing.T) {
 	s := serve(t, Settings{Lazy: true}, map[string]string{"flag": identity(Bool, "n").write(t)})
-	s.server.models[0].load = func() (*session, error) { return nil, nil }
+	s.server.models[0].signature.inputs[0].datatype = 99 // for which there is no codec
 	_, err := s.dial().ModelInfer(t.Context(), &inference.ModelInferRequest{ModelName: "flag", Inputs: []*inference.ModelInferRequest_InferInputTensor{{
-		Name: "in", Datatype: "BOOL", Shape: []int64{1}, Contents: &inference.InferTensorContents{BoolContents: []bool{true}},
+		Name: "in", Datatype: "ONNX type 99", Shape: []int64{1}, Contents: &inference.InferTensorContents{BoolContents: []bool{true}},
 	}}})
 	if status.Code(err) != codes.Internal {
 		t.Errorf("got %v", err)

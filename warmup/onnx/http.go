@@ -46,7 +46,7 @@ func (s *Server) httpServer(working context.Context) (*http.Server, *grpc.Server
 // dispatch tells gRPC from the rest by its content type, as gRPC's own servers do.
 func (s *Server) dispatch(calls *grpc.Server, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) //nolint:errcheck // then there is no deadline
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // fails only where there are no deadlines
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			if refuseLarge(w, r, s.settings.MaxBody) {
 				return
@@ -205,7 +205,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, faultf(gone, "read body: %v", err)
 	}
 	// net/http watches the connection while a handler works; a deadline that passed would look like a caller who left.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) //nolint:errcheck // then there was none
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if !utf8.Valid(body) {
 		return nil, faultf(invalid, "body: expected UTF-8")
 	}
@@ -243,5 +243,5 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:errcheck // the caller left
+	_, _ = w.Write(body) // fails when the caller left
 }

@@ -25,7 +25,7 @@ var typed = map[Datatype]struct{ sent, want string }{
 	Uint64: {`[0,9007199254740993,18446744073709551615]`, `[0,9007199254740993,18446744073709551615]`},
 	FP32:   {`[-0.1, 3.4028235e38, 1]`, `[-0.1,3.4028235e+38,1]`},
 	FP64:   {`[0.1, 1.7976931348623157e308, -5e-324]`, `[0.1,1.7976931348623157e+308,-5e-324]`},
-	Bytes:  {`["", "a \"quoted\" \u00e9", "日本"]`, `["","a \"quoted\" é","日本"]`},
+	Bytes:  {`["", "a \"quoted\" \u00e9", "ß€"]`, `["","a \"quoted\" é","ß€"]`},
 }
 
 // everyType serves an identity model for each datatype, named after it.
@@ -104,8 +104,9 @@ func TestOutputsAreSelected(t *testing.T) {
 		{"both, turned round", `,"outputs":[{"name":"difference"},{"name":"sum"}]`, []string{"difference [9,18]", "sum [11,22]"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var got []string
-			for _, output := range s.infer("sum", "{"+inputs+test.outputs+"}").Outputs {
+			outputs := s.infer("sum", "{"+inputs+test.outputs+"}").Outputs
+			got := make([]string, 0, len(outputs))
+			for _, output := range outputs {
 				got = append(got, output.Name+" "+string(output.Data))
 			}
 			if fmt.Sprint(got) != fmt.Sprint(test.want) {
@@ -204,7 +205,7 @@ func TestBodyWithoutLengthIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := fmt.Fprintf(conn, "POST /v2/models/sum/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n%s\r\n0\r\n\r\n", strings.Repeat("x", 0x100)); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestBodyWithoutLengthIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusBadRequest {
 		t.Errorf("status %d", response.StatusCode)
 	}
@@ -229,7 +230,7 @@ func TestBinaryTensorDataIsRefusedByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusBadRequest {
 		t.Errorf("status %d", response.StatusCode)
 	}
@@ -285,9 +286,8 @@ func TestListenTimeIsLogged(t *testing.T) {
 
 func TestPanicBecomesAnAnswer(t *testing.T) {
 	s := serve(t, Settings{Lazy: true}, map[string]string{"sum": sum().write(t)})
-	s.server.models[0].load = func() (*session, error) { return nil, nil } // a session that cannot be used
-	body := `{"inputs":[{"name":"a","datatype":"FP32","shape":[1,2],"data":[1,2]},{"name":"b","datatype":"FP32","shape":[1,2],"data":[1,2]}]}`
-	status, text := s.call(http.MethodPost, "/v2/models/sum/infer", body)
+	s.server.models[0].signature.inputs[0].datatype = 99 // for which there is no codec
+	status, text := s.call(http.MethodPost, "/v2/models/sum/infer", strings.Replace(sumBody, "FP32", "ONNX type 99", 1))
 	if status != http.StatusInternalServerError || !strings.Contains(text, "the worker failed") {
 		t.Errorf("got %d %s", status, text)
 	}
@@ -299,15 +299,14 @@ func TestPanicBecomesAnAnswer(t *testing.T) {
 // A caller who leaves while another one's load goes on must not end it.
 func TestCallerWhoLeavesFreesItsPlace(t *testing.T) {
 	s := serve(t, Settings{Lazy: true}, map[string]string{"sum": sum().write(t)})
-	release, real := make(chan struct{}), s.server.models[0].load
+	release, load := make(chan struct{}), s.server.models[0].load
 	s.server.models[0].load = func() (*session, error) {
 		<-release
 
-		return real()
+		return load()
 	}
-	body := `{"inputs":[{"name":"a","datatype":"FP32","shape":[1,2],"data":[1,2]},{"name":"b","datatype":"FP32","shape":[1,2],"data":[1,2]}]}`
 	ctx, leave := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v2/models/sum/infer", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v2/models/sum/infer", strings.NewReader(sumBody))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +314,7 @@ func TestCallerWhoLeavesFreesItsPlace(t *testing.T) {
 	go func() {
 		defer close(left)
 		if response, err := s.client.Do(request); err == nil {
-			response.Body.Close()
+			_ = response.Body.Close()
 			t.Error("the caller who left got an answer")
 		}
 	}()
@@ -324,7 +323,7 @@ func TestCallerWhoLeavesFreesItsPlace(t *testing.T) {
 	<-left
 	waitFor(t, "its place to be free", func() bool { return s.server.waiting.Load() == 0 })
 	close(release)
-	s.infer("sum", body)
+	s.infer("sum", sumBody)
 }
 
 // waitFor polls a condition that no channel tells of.

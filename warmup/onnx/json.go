@@ -56,8 +56,7 @@ func decodeRequest(body []byte, takes signature) (request, error) {
 
 // malformed makes a fault of what encoding/json says, without the names of our types.
 func malformed(err error) *fault {
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		expected := "an object"
 		switch kind.Type.Kind().String() {
 		case "string":

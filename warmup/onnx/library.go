@@ -38,8 +38,8 @@ func FindLibrary(explicit string, getenv func(string) string) []string {
 		}
 	}
 	if program, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(program); err == nil {
-			program = real
+		if target, err := filepath.EvalSymlinks(program); err == nil {
+			program = target
 		}
 		add(filepath.Join(filepath.Dir(program), fetched))
 		add(filepath.Join(filepath.Dir(filepath.Dir(program)), fetched))

@@ -3,6 +3,7 @@
 package onnx
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"os/exec"
@@ -166,4 +167,19 @@ func TestSignalHandlersOfProvidersAreUndone(t *testing.T) {
 	if after.handler != before.handler || after.flags != before.flags {
 		t.Errorf("got %+v, expected %+v", after, before)
 	}
+}
+
+// A caller who leaves after the binding panicked must not reach the options of a run that is over.
+func TestRunThatPanicsLetsGoOfItsCaller(t *testing.T) {
+	needLibrary(t)
+	ctx, leave := context.WithCancel(t.Context())
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a session without a model ran")
+			}
+		}()
+		_ = (&session{}).runUntil(ctx, nil, nil)
+	}()
+	leave()
 }

@@ -47,7 +47,7 @@ func abandoned(ctx context.Context, path string) bool {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err == nil {
-		_ = conn.Close() //nolint:errcheck // only opened to see
+		_ = conn.Close()
 	}
 
 	return errors.Is(err, syscall.ECONNREFUSED)

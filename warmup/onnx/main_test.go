@@ -113,7 +113,7 @@ func (s *served) call(method, path, body string) (int, string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		s.t.Fatal(err)

@@ -77,7 +77,7 @@ const (
 // environment is ONNX Runtime's, of which a process has one, for as long as it lives. To tear it down while anything runs
 // would crash, so nothing ever does.
 var environment struct {
-	sync.Mutex
+	mu            sync.Mutex
 	opened        bool
 	path, version string
 }
@@ -85,8 +85,8 @@ var environment struct {
 // openLibrary opens the first of the libraries that exists and fits, and sets ONNX Runtime up. Later calls return what the
 // first good one opened.
 func openLibrary(paths []string) (path, version string, err error) {
-	environment.Lock()
-	defer environment.Unlock()
+	environment.mu.Lock()
+	defer environment.mu.Unlock()
 	if environment.opened {
 		return environment.path, environment.version, nil
 	}
@@ -122,7 +122,8 @@ func probeLibrary(candidate string) (path, version string, err error) {
 	defer C.free(unsafe.Pointer(name))
 	var found, where *C.char
 	var fits C.int
-	if text := C.probe(name, apiVersion, &found, &where, &fits); text != nil {
+	text := C.probe(name, apiVersion, &found, &where, &fits) //nolint:gocritic // what cgo makes of it is not ours
+	if text != nil {
 		return "", "", errors.New(strings.TrimPrefix(C.GoString(text), candidate+": "))
 	}
 	path, version = C.GoString(where), C.GoString(found)

@@ -1,13 +1,14 @@
 package onnx
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // request is an inference asked for, whichever way it came.
 type request struct {
-	model, version, id string
+	id string
 	// inputs are in the order of the model's signature.
 	inputs []tensor
 	// outputs are the names asked for; none asks for all.
@@ -127,18 +128,16 @@ func pick(all []tensor, wanted []string) []tensor {
 	return picked
 }
 
+// names lists names for an error.
 func names(list []tensorInfo) string {
-	text := ""
+	quoted := make([]string, len(list))
 	for i, info := range list {
-		switch {
-		case i == 0:
-		case i == len(list)-1:
-			text += " and "
-		default:
-			text += ", "
-		}
-		text += fmt.Sprintf("%q", info.name)
+		quoted[i] = strconv.Quote(info.name)
+	}
+	last := len(quoted) - 1
+	if last < 1 {
+		return strings.Join(quoted, "")
 	}
 
-	return text
+	return strings.Join(quoted[:last], ", ") + " and " + quoted[last]
 }

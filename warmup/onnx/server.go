@@ -88,7 +88,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	err = errors.Join(err, s.stop(ctx, server, abandon))
 	calls.Stop()
-	<-served
+	if late := <-served; !errors.Is(late, http.ErrServerClosed) {
+		err = errors.Join(err, late)
+	}
 
 	return errors.Join(err, s.close())
 }

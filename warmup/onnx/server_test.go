@@ -26,13 +26,13 @@ const sumBody = `{"inputs":[{"name":"a","datatype":"FP32","shape":[1,2],"data":[
 
 // gateLoad makes a model's load wait until the test lets it go on. It counts the loads.
 func gateLoad(m *model) (release func(), loads *atomic.Int64) {
-	open, real := make(chan struct{}), m.load
+	open, load := make(chan struct{}), m.load
 	loads = &atomic.Int64{}
 	m.load = func() (*session, error) {
 		loads.Add(1)
 		<-open
 
-		return real()
+		return load()
 	}
 
 	return sync.OnceFunc(func() { close(open) }), loads
@@ -112,12 +112,12 @@ func TestLazyLoadsOnceForAllWhoWait(t *testing.T) {
 
 func TestLazyLoadThatFailedIsTriedAgain(t *testing.T) {
 	s := serve(t, Settings{Lazy: true}, map[string]string{"sum": sum().write(t)})
-	real := s.server.models[0].load
+	load := s.server.models[0].load
 	s.server.models[0].load = func() (*session, error) { return nil, errors.New("disk on fire") }
 	if status, body := s.call(http.MethodPost, "/v2/models/sum/infer", sumBody); status != http.StatusInternalServerError || !strings.Contains(body, "disk on fire") {
 		t.Errorf("got %d %s", status, body)
 	}
-	s.server.models[0].load = real
+	s.server.models[0].load = load
 	s.infer("sum", sumBody)
 }
 
@@ -173,7 +173,7 @@ func TestStopLetsRequestsEnd(t *testing.T) {
 	waitFor(t, "the port to close", func() bool {
 		conn, err := net.Dial("tcp", s.target)
 		if err == nil {
-			conn.Close()
+			_ = conn.Close()
 		}
 
 		return err != nil
@@ -203,7 +203,7 @@ func TestStopIsBounded(t *testing.T) {
 	go func() {
 		defer close(gone)
 		if response, err := client.Post("http://"+listener.Addr().String()+"/v2/models/sum/infer", "application/json", strings.NewReader(sumBody)); err == nil {
-			response.Body.Close()
+			_ = response.Body.Close()
 		}
 	}()
 	waitFor(t, "the request to wait", func() bool { return server.waiting.Load() == 1 })
@@ -390,12 +390,12 @@ func TestListenTakesOverAnAbandonedSocketOnly(t *testing.T) {
 		t.Fatalf("got a %T", first)
 	}
 	unix.SetUnlinkOnClose(false) // as a kill does
-	first.Close()
+	_ = first.Close()
 	second, err := Listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second.Close()
+	_ = second.Close()
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}

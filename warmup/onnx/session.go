@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -37,17 +38,17 @@ func newSession(path string, s signature, settings Settings) (*session, error) {
 
 		return err
 	}
-	err := error(nil)
-	if settings.Provider == CPU {
-		err = load(CPU)
-	} else if err = keepSignals(func() error { return load(settings.Provider) }); err != nil {
+	if settings.Provider != CPU {
+		err := keepSignals(func() error { return load(settings.Provider) })
+		if err == nil {
+			return loaded, nil
+		}
 		if !settings.AllowCPU {
 			return nil, fmt.Errorf("load model %s on %s: it would have fallen back to the CPU, which is not allowed: %w", path, settings.Provider, err)
 		}
 		settings.Logger.Warn("model fell back to the CPU", "path", path, "provider", settings.Provider.String(), "error", err)
-		err = load(CPU)
 	}
-	if err != nil {
+	if err := load(CPU); err != nil {
 		return nil, fmt.Errorf("load model %s: %w", path, err)
 	}
 
@@ -98,9 +99,7 @@ func appendCUDA(options *ort.SessionOptions, given map[string]string) error {
 	defer cuda.Destroy() //nolint:errcheck // it returns nil
 	// The exhaustive search that is the default costs half a second for each new shape and finds nothing better.
 	merged := map[string]string{"cudnn_conv_algo_search": "HEURISTIC"}
-	for name, value := range given {
-		merged[name] = value
-	}
+	maps.Copy(merged, given)
 	if err := cuda.Update(merged); err != nil {
 		return err
 	}
@@ -171,16 +170,18 @@ func (s *session) runUntil(ctx context.Context, given, taken []ort.Value) error 
 	if err != nil {
 		return err
 	}
-	defer options.Destroy() //nolint:errcheck // it returns nil
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(told)
-		_ = options.Terminate() //nolint:errcheck // there is nobody to tell
+		_ = options.Terminate()
 	})
+	defer func() { // also when the binding panics
+		if !stop() {
+			<-told // the options must outlive the call that uses them
+		}
+		options.Destroy() //nolint:errcheck,gosec // it returns nil
+	}()
 	err = s.dynamic.RunWithOptions(given, taken, options)
-	if !stop() {
-		<-told // the options must outlive the call that uses them
-	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}

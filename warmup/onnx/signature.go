@@ -60,8 +60,7 @@ const (
 )
 
 func parseSignature(file io.ReaderAt, size int64) (signature, error) {
-	var found signature
-	weights := map[string]bool{}
+	head := head{file: file, weights: map[string]bool{}}
 	graphs := 0
 	err := walk(file, 0, size, func(number protowire.Number, start, end int64) error {
 		if number != modelGraph {
@@ -69,36 +68,7 @@ func parseSignature(file io.ReaderAt, size int64) (signature, error) {
 		}
 		graphs++
 
-		return walk(file, start, end, func(number protowire.Number, start, end int64) error {
-			switch number {
-			case graphInitializer:
-				return walk(file, start, end, func(number protowire.Number, start, end int64) error {
-					if number != tensorName {
-						return nil
-					}
-					name, err := slurp(file, start, end)
-					weights[string(name)] = true
-
-					return err
-				})
-			case graphInput, graphOutput:
-				content, err := slurp(file, start, end)
-				if err != nil {
-					return err
-				}
-				info, err := parseValue(content)
-				if err != nil {
-					return err
-				}
-				if number == graphInput {
-					found.inputs = append(found.inputs, info)
-				} else {
-					found.outputs = append(found.outputs, info)
-				}
-			}
-
-			return nil
-		})
+		return walk(file, start, end, head.graphField)
 	})
 	if err == nil && graphs != 1 {
 		err = errNotONNX
@@ -107,9 +77,50 @@ func parseSignature(file io.ReaderAt, size int64) (signature, error) {
 		return signature{}, err
 	}
 	// Old models list their weights among the inputs.
-	found.inputs = slices.DeleteFunc(found.inputs, func(info tensorInfo) bool { return weights[info.name] })
+	head.inputs = slices.DeleteFunc(head.inputs, func(info tensorInfo) bool { return head.weights[info.name] })
 
-	return found, found.runnable()
+	return head.signature, head.runnable()
+}
+
+// head is what is known of a model while its file is read.
+type head struct {
+	signature
+
+	file    io.ReaderAt
+	weights map[string]bool
+}
+
+// graphField reads a field of the graph.
+func (h *head) graphField(number protowire.Number, start, end int64) error {
+	if number == graphInitializer {
+		return walk(h.file, start, end, func(number protowire.Number, start, end int64) error {
+			if number != tensorName {
+				return nil
+			}
+			name, err := slurp(h.file, start, end)
+			h.weights[string(name)] = true
+
+			return err
+		})
+	}
+	if number != graphInput && number != graphOutput {
+		return nil
+	}
+	content, err := slurp(h.file, start, end)
+	if err != nil {
+		return err
+	}
+	info, err := parseValue(content)
+	if err != nil {
+		return err
+	}
+	if number == graphInput {
+		h.inputs = append(h.inputs, info)
+	} else {
+		h.outputs = append(h.outputs, info)
+	}
+
+	return nil
 }
 
 var errNotONNX = errors.New("not an ONNX model")
@@ -119,14 +130,16 @@ func (s signature) runnable() error {
 	if len(s.inputs) == 0 || len(s.outputs) == 0 {
 		return fmt.Errorf("the model has %d inputs and %d outputs, expected at least one of each", len(s.inputs), len(s.outputs))
 	}
-	for direction, list := range map[string][]tensorInfo{"input": s.inputs, "output": s.outputs} {
-		for _, info := range list {
-			if _, known := codecs[info.datatype]; !known {
-				return fmt.Errorf("%s %q is %s, which cannot be carried", direction, info.name, info.datatype)
-			}
-			if info.datatype == Bytes && info.ranked && len(info.shape) == 0 {
-				return fmt.Errorf("%s %q is a BYTES scalar, which cannot be carried", direction, info.name)
-			}
+	for i, info := range slices.Concat(s.inputs, s.outputs) {
+		direction := "input"
+		if i >= len(s.inputs) {
+			direction = "output"
+		}
+		if _, known := codecs[info.datatype]; !known {
+			return fmt.Errorf("%s %q is %s, which cannot be carried", direction, info.name, info.datatype)
+		}
+		if info.datatype == Bytes && info.ranked && len(info.shape) == 0 {
+			return fmt.Errorf("%s %q is a BYTES scalar, which cannot be carried", direction, info.name)
 		}
 	}
 
@@ -138,7 +151,7 @@ func parseValue(content []byte) (tensorInfo, error) {
 	var info tensorInfo
 	kind := errors.New("has no type")
 	err := fields(content, func(number protowire.Number, value []byte, _ uint64) error {
-		switch number {
+		switch int(number) {
 		case 1:
 			info.name = string(value)
 		case 2:
@@ -169,7 +182,7 @@ func parseValue(content []byte) (tensorInfo, error) {
 // parseTensorType reads a TypeProto.Tensor.
 func parseTensorType(content []byte, info *tensorInfo) error {
 	return fields(content, func(number protowire.Number, value []byte, num uint64) error {
-		switch number {
+		switch int(number) {
 		case 1:
 			info.datatype = Datatype(num) //nolint:gosec // whatever it is, it is known or refused
 		case 2:
@@ -178,7 +191,7 @@ func parseTensorType(content []byte, info *tensorInfo) error {
 			return fields(value, func(_ protowire.Number, value []byte, _ uint64) error {
 				size, name := int64(-1), ""
 				err := fields(value, func(number protowire.Number, value []byte, num uint64) error {
-					switch number {
+					switch int(number) {
 					case 1:
 						if size = int64(num); size < 0 { //nolint:gosec // negative sizes stand for unknown ones in some exporters
 							size = -1
