@@ -70,12 +70,14 @@ fits() {
 	fitting=$found
 }
 
-# put FILE ORIGIN moves or links the library to its place and remembers where it came from.
+# put FILE ORIGIN move|link brings the library to its place, in one step for whoever looks meanwhile, and remembers where it
+# came from.
 put() {
 	mkdir -p "$folder"
-	rm -f "$library"
-	if [ "$3" = link ]; then ln -s "$1" "$library"; else mv "$1" "$library"; fi
-	printf '%s\n%s\n' "$2" "$(digest "$library")" >"$folder/origin"
+	rm -f "$library.$$"
+	if [ "$3" = link ]; then ln -s "$1" "$library.$$"; else mv "$1" "$library.$$"; fi
+	printf '%s\n%s\n' "$2" "$(digest "$library.$$")" >"$folder/origin"
+	mv -f "$library.$$" "$library"
 	say "$library: $2"
 }
 
