@@ -41,3 +41,7 @@ $(GOLANGCI_LINT):
 	mkdir -p $(@D)
 	GOBIN=$(CURDIR)/.tmp/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv .tmp/bin/golangci-lint $@
+
+.PHONY: figures
+figures: build .cache/onnxruntime ## run the demo and write its figures into README.md and docs/
+	docs/figures.sh

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup/onnx"
 )
@@ -28,7 +28,8 @@ type onnxCmd struct {
 }
 
 // Run serves until ctx ends.
-func (c *onnxCmd) Run(ctx context.Context, std stdio, logger *slog.Logger) error {
+func (c *onnxCmd) Run(ctx context.Context, std *stdio) error {
+	logger, _ := std.logger(config.LogConfig{Level: config.LevelInfo})
 	models, err := c.models()
 	if err != nil {
 		return err

@@ -12,5 +12,5 @@ type validateCmd struct {
 
 // Run prints the effective configuration to the standard output, warnings to the standard error stream.
 func (c *validateCmd) Run(io *stdio) error {
-	return config.Validate(io.out, io.err, config.Source{Path: c.Config, Env: io.env, Strict: c.Strict}, io.resolver())
+	return config.Validate(io.out, io.err, config.Source{Path: c.Config, Env: io.env, Strict: c.Strict, Check: checkPlan}, io.resolver())
 }

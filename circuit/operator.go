@@ -17,6 +17,18 @@ func (b *Breaker) Lost() {
 	b.wake()
 }
 
+// Trip opens the breaker on evidence that it cannot see, such as health checks that fail and were confirmed. It heals as it always does.
+// It does nothing unless the breaker is closed and not forced.
+func (b *Breaker) Trip(reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != Closed || b.forced {
+		return
+	}
+	b.trip(reason)
+	b.wake()
+}
+
 // Force pins the breaker open or closed until Reset, whatever the verdicts say. HalfOpen pins nothing: it ends the wait of an open
 // breaker, so that it is tried now.
 func (b *Breaker) Force(to State) {

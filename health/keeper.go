@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,11 +126,12 @@ func (k *Keeper) Rewarm(reason string) error {
 	return nil
 }
 
-// Opened says that the circuit breaker has opened.
-func (k *Keeper) Opened(reason string) {
+// Opened says that the circuit breaker has opened, under the condition that explains it.
+func (k *Keeper) Opened(code Code, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.settings.Machine.Snapshot().Backend.State.Serves() {
+		k.settings.Machine.Raise("", code, reason)
 		k.move("", Unhealthy, reason)
 	}
 }
@@ -139,7 +141,10 @@ func (k *Keeper) Healed(reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// A breaker may heal a backend that was lost meanwhile; only what it made unhealthy is its to make ready.
-	if k.settings.Machine.Snapshot().Backend.State == Unhealthy {
+	machine := k.settings.Machine
+	if machine.Snapshot().Backend.State == Unhealthy {
+		machine.Clear("", CodeBreakerOpen)
+		machine.Clear("", CodeStalled)
 		k.move("", Ready, reason)
 	}
 }
@@ -155,7 +160,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 		if machine.Snapshot().Backend.State == Ready {
 			k.move("", Degraded, text)
 		}
-	default:
+	case slices.Contains(machine.Snapshot().Codes(), CodeUsersFailing):
 		machine.Clear("", CodeUsersFailing)
 		if machine.Snapshot().Backend.State == Degraded {
 			k.move("", Ready, "users succeed again")

@@ -287,13 +287,19 @@ func TestKeeperAsksBeforeItBelievesAnEndpoint(t *testing.T) {
 func TestKeeperFollowsTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
-		s.keeper.Opened("before anything was warm")
+		s.keeper.Opened(health.CodeBreakerOpen, "before anything was warm")
 		s.after(11*time.Second, health.Ready)
-		s.keeper.Opened("20 of 30 exchanges failed")
+		s.keeper.Opened(health.CodeStalled, "20 of 30 exchanges failed")
 		s.after(0, health.Unhealthy)
+		if diff := cmp.Diff([]health.Code{health.CodeStalled}, codes(s.machine)); diff != "" {
+			t.Error(diff)
+		}
 		s.keeper.Healed("a synthetic request passed")
 		s.after(0, health.Ready)
-		s.keeper.Opened("again")
+		if got := codes(s.machine); len(got) != 0 {
+			t.Errorf("conditions left: %v", got)
+		}
+		s.keeper.Opened(health.CodeBreakerOpen, "again")
 		s.keeper.Lost(errors.New("refused"))
 		s.keeper.Healed("a late word about a backend that is gone")
 		s.after(0, health.Cold)

@@ -46,7 +46,7 @@ func (a *answerWriter) complete(h http.Header) {
 		// The rest of an upload that the backend did not want would be taken for the next request. On HTTP/2 the header becomes a GOAWAY.
 		h.Set("Connection", "close")
 	}
-	if x.h.settings.ServerTiming && x.gated && !x.grpc {
+	if x.h.tunable.Load().serverTiming && x.gated && !x.grpc {
 		h.Add("Server-Timing", x.timing())
 	}
 }

@@ -117,7 +117,7 @@ func (x *exchange) attempt() (again bool) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	x.clock = &clock{}
-	x.clock.start(x.h.settings.Timeouts, cancel)
+	x.clock.start(x.h.tunable.Load().timeouts, cancel)
 	defer x.clock.stop()
 	x.ctx, x.began, x.conn, x.found, x.failure = ctx, time.Now(), nil, false, nil
 	x.forward()

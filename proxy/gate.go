@@ -23,6 +23,9 @@ type GateSettings struct {
 	WhileOpen circuit.WhileOpen
 	// RetryAfter is when a refused caller should come back, from the plan's measured progress. Nil or 0 means not known.
 	RetryAfter func() time.Duration
+	// Released is called once after each opening with requests held, when all who waited have been answered or have left. Nil is nobody.
+	// It is called under no lock of the gate's.
+	Released func()
 	// Logger gets one line for each change of the gate. Nil is silent.
 	Logger *slog.Logger
 }
@@ -45,6 +48,7 @@ type Gate struct {
 	served   bool      // the pod was ready once
 	refusing Reason    // why, while Refusing
 	refuse   bool      // draining: what would have to be held is refused
+	backlog  backlog
 }
 
 // outcomes gives the number of outcomes to the compiler; a test compares it with [OutcomeValues].
@@ -77,10 +81,18 @@ func NewGate(settings GateSettings) *Gate {
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
-	g.budget.limit = settings.Memory
+	g.budget.limit.Store(settings.Memory)
 	g.mode.Store(int32(Holding))
 
 	return g
+}
+
+// Configure puts other bounds in force. Requests that are held already keep the deadline that they have.
+func (g *Gate) Configure(hold HoldConfig, memory int64, concurrency ConcurrencyConfig) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.settings.Hold, g.settings.Concurrency = hold, concurrency
+	g.budget.limit.Store(memory)
 }
 
 // Mode returns the position of the gate.
@@ -98,12 +110,13 @@ func (g *Gate) Follow(m health.Move) {
 			g.Refuse(BreakerOpen)
 		}
 	case health.Ready, health.Degraded:
-		if !m.From.Serves() {
-			g.Ramp(g.settings.Concurrency.Ramp.Start)
-		}
 		g.mu.Lock()
 		g.served = true
+		start := g.settings.Concurrency.Ramp.Start
 		g.mu.Unlock()
+		if !m.From.Serves() {
+			g.Ramp(start)
+		}
 	case health.Draining: // as it was: new requests are still served while the backend is there
 	case health.Stopped:
 		g.Refuse(Stopping)
@@ -136,6 +149,7 @@ func (g *Gate) Ramp(n int) {
 	g.ramp.begin(n)
 	g.turn(Ramping)
 	g.release()
+	g.backlog.announce = g.owed() > 0
 }
 
 // Drain says what becomes of the requests that are held, and of those that would have to be. Requests that need not be held are served as before.
@@ -155,7 +169,7 @@ func (g *Gate) Snapshot() GateSnapshot {
 	now := time.Now()
 	s := GateSnapshot{
 		Mode: g.Mode(), Permits: g.ramp.permits, Permitted: g.ramp.out.n, InFlight: g.inFlight.Load(),
-		Held: g.queue.len(), HeldBytes: g.budget.used.Load(), HeldBytesLimit: g.budget.limit,
+		Held: g.queue.len(), HeldBytes: g.budget.used.Load(), HeldBytesLimit: g.budget.limit.Load(),
 		LongestHeld: g.queue.longest(now), LongestHold: g.longest,
 		Outcomes: make(map[Outcome]uint64, len(g.totals)), Draining: g.refuse,
 	}
@@ -194,7 +208,7 @@ func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 // enter puts t in line, or says at once what becomes of it.
 func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	now := time.Now()
 	outcome, decided = g.admit(t, body, now)
 	if decided {
@@ -251,11 +265,12 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, dec
 // abandon takes t, whose client left, out of the line, or its permit back if it was let through at the same moment.
 func (g *Gate) abandon(t *Ticket) Outcome {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if t.place == inLine {
 		g.end(t, Gone, time.Now())
 	}
 	<-t.wake
+	g.backlog.answered(t)
 	g.ramp.take(t)
 	g.release()
 
@@ -265,7 +280,7 @@ func (g *Gate) abandon(t *Ticket) Outcome {
 // bodySettled is called by the pump once a body needs no more reading before its release, or cannot be read any further.
 func (g *Gate) bodySettled(t *Ticket, err error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if t.place != inLine {
 		return
 	}
@@ -284,7 +299,8 @@ func (g *Gate) Good(t *Ticket) {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
+	g.backlog.answered(t)
 	if g.Mode() != Ramping {
 		return
 	}
@@ -314,7 +330,8 @@ func (g *Gate) Done(t *Ticket) {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
+	g.backlog.answered(t)
 	g.ramp.take(t)
 	g.release()
 }
@@ -323,7 +340,8 @@ func (g *Gate) Done(t *Ticket) {
 // The request arrived at the time given.
 func (g *Gate) Return(t *Ticket, arrived time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
+	g.backlog.answered(t)
 	g.ramp.take(t)
 	t.returned, t.arrived = true, arrived
 	g.release()
@@ -333,6 +351,7 @@ func (g *Gate) Return(t *Ticket, arrived time.Time) {
 func (g *Gate) Full(t *Ticket, arrived time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.backlog.answered(t)
 	g.ramp.take(t)
 	g.ramp.permits = max(1, min(g.ramp.permits, g.ramp.out.n))
 	t.returned, t.arrived = true, arrived
@@ -353,6 +372,9 @@ func (g *Gate) turn(to Mode) {
 		return
 	}
 	g.mode.Store(int32(to))
+	if to == Holding || to == Refusing {
+		g.backlog.announce = false
+	}
 	g.logger.Info("gate moved", "from", from.String(), "to", to.String(), "held", g.queue.len())
 }
 
@@ -388,6 +410,7 @@ func (g *Gate) end(t *Ticket, outcome Outcome, now time.Time) {
 	g.totals[outcome]++
 	if outcome == Proceed {
 		g.ramp.give(t, now)
+		g.backlog.let(t)
 	}
 	if t.body != nil {
 		t.body.release()
@@ -418,7 +441,7 @@ func (g *Gate) setAlarm(now time.Time) {
 // tick does what is due.
 func (g *Gate) tick() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	now := time.Now()
 	g.alarm = time.Time{}
 	for t := g.queue.late(now); t != nil; t = g.queue.late(now) {

@@ -66,6 +66,13 @@ type Handler struct {
 	pools    [2]*http.Transport
 	logger   *slog.Logger
 	closing  atomic.Bool
+	tunable  atomic.Pointer[tunable]
+}
+
+// tunable is what can be changed while requests are under way; each attempt sees one version.
+type tunable struct {
+	timeouts     TimeoutsConfig
+	serverTiming bool
 }
 
 // NewHandler returns a handler. Close it to close its connections to the backend.
@@ -80,12 +87,18 @@ func NewHandler(settings Settings) *Handler {
 	if h.settings.Backend.IsZero() {
 		h.settings.Backend = h.settings.GRPC
 	}
+	h.Configure(settings.Timeouts, settings.ServerTiming)
 	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
 	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
 	h.http = h.newProxy(h.pools[0], h.settings.Backend)
 	h.grpc = h.newProxy(h.pools[1], h.settings.GRPC)
 
 	return h
+}
+
+// Configure puts other timeouts in force, and says whether answers carry Server-Timing. Attempts that have begun keep what they began with.
+func (h *Handler) Configure(timeouts TimeoutsConfig, serverTiming bool) {
+	h.tunable.Store(&tunable{timeouts: timeouts, serverTiming: serverTiming})
 }
 
 // CloseConnections makes every further answer end its client's connection: HTTP/1 by Connection: close, HTTP/2 by GOAWAY. New requests are still served.

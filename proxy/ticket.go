@@ -19,6 +19,7 @@ type Ticket struct {
 	epoch      uint32 // ramp epoch in which the permit was given
 	place      place
 	returned   bool // goes to the head of the line
+	owed       bool // was held, and is not answered yet
 	limited    bool // was let through with a permit; changes only between waits, so that its owner may read it without the lock
 }
 

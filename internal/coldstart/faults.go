@@ -37,8 +37,9 @@ func (s *Stage) Restart(ctx context.Context, pair *Pair) (RestartReport, error) 
 	fault.Go(func() {
 		defer stop()
 		Wait(driving, lead)
+		pair.KillBackend()
 		killed = time.Since(start)
-		if failure = pair.RestartBackend(ctx); failure != nil {
+		if failure = pair.StartBackend(ctx); failure != nil {
 			return
 		}
 		if !PollUntilNot(driving, pair.ReadyURL(), pollEvery) || !Poll(driving, pair.ReadyURL(), pollEvery) {

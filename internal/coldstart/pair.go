@@ -21,9 +21,11 @@ func (p *Pair) ReadyURL() string { return "http://" + p.Sidecar.Health + "/ready
 // InferURL is where users post their requests.
 func (p *Pair) InferURL() string { return "http://" + p.Sidecar.Data + p.stage.InferPath }
 
-// RestartBackend kills the backend and starts it again at the same address, as a kubelet would, but at once.
-func (p *Pair) RestartBackend(ctx context.Context) error {
-	p.backend.Kill()
+// KillBackend ends the backend as the kernel would, and returns when it is gone.
+func (p *Pair) KillBackend() { p.backend.Kill() }
+
+// StartBackend starts the backend again at the same address, as a kubelet would, but at once.
+func (p *Pair) StartBackend(ctx context.Context) error {
 	backend, err := Start(ctx, p.stage.Log, p.stage.Backend(p.BackendAddress)...)
 	if err != nil {
 		return err

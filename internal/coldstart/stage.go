@@ -192,6 +192,20 @@ func (s *Stage) Answers(ctx context.Context, n int, body func(i int) []byte) ([]
 	return answers, nil
 }
 
+// Ask sends one request directly and returns how long a right answer took.
+func (s *Stage) Ask(ctx context.Context, address string, request Request) (time.Duration, error) {
+	client := s.client(address, time.Now())
+	client.Deadline = longestStart
+	client.Open()
+	defer client.Close()
+	sample := client.Send(ctx, 0, request)
+	if !sample.Right {
+		return 0, fmt.Errorf("ask directly: status %d %s, answer right: %t", sample.Status, sample.Err, sample.Right)
+	}
+
+	return sample.Latency(), nil
+}
+
 // Added returns what the median request costs more through a warm pair than directly: both ways in turn, one request at a time.
 func (s *Stage) Added(ctx context.Context, pair *Pair) (time.Duration, error) {
 	start := time.Now()

@@ -2,6 +2,9 @@ package config
 
 import (
 	"fmt"
+	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -73,6 +76,24 @@ func DefaultBackend() BackendConfig {
 		ConnectTimeout:  units.Duration(time.Second),
 		IdleConnections: IdleConnectionsConfig{Max: 512, Timeout: units.Duration(4 * time.Second)},
 	}
+}
+
+// SyntheticHeaders returns the headers for one request that Pilotlight makes by itself. Files are read each time, so that a rotated token works.
+func (b BackendConfig) SyntheticHeaders() (http.Header, error) {
+	header := make(http.Header, len(b.Headers))
+	for name, config := range b.Headers {
+		value := config.Value.Reveal()
+		if config.File != "" {
+			text, err := os.ReadFile(config.File)
+			if err != nil {
+				return nil, fmt.Errorf("read the value of header %s: %w", name, err)
+			}
+			value = strings.TrimSpace(string(text))
+		}
+		header.Set(name, config.Prefix+value)
+	}
+
+	return header, nil
 }
 
 // Embedded says whether the backend is a worker of our own.

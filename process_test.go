@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// program is one process of pilotlight.
+type program struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	// runtime is the folder that it takes for its runtime files.
+	runtime string
+	ended   chan struct{}
+	lines   chan string
+	mu      sync.Mutex
+	output  bytes.Buffer
+}
+
+// start runs pilotlight with these arguments.
+func start(t testing.TB, arguments ...string) *program {
+	t.Helper()
+	p := &program{t: t, runtime: t.TempDir(), ended: make(chan struct{}), lines: make(chan string, 1000)}
+	p.cmd = exec.Command(os.Args[0], arguments...)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "XDG_RUNTIME_DIR="+p.runtime, "GORACE=atexit_sleep_ms=0")
+	pipe, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout = p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		for scanner := bufio.NewScanner(pipe); scanner.Scan(); {
+			_, _ = p.Write(append(scanner.Bytes(), '\n'))
+			select {
+			case p.lines <- scanner.Text():
+			default: // nobody waits for a line
+			}
+		}
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%v printed:\n%s", arguments, p.printed())
+		}
+	})
+
+	return p
+}
+
+// Write takes what the process prints.
+func (p *program) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	return p.output.Write(text)
+}
+
+func (p *program) printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	return p.output.String()
+}
+
+// line waits for a line of the log that contains text.
+func (p *program) line(text string) string {
+	p.t.Helper()
+	patience := time.After(30 * time.Second)
+	for {
+		select {
+		case line := <-p.lines:
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-p.ended:
+			p.t.Fatalf("the process ended without a line with %q", text)
+		case <-patience:
+			p.t.Fatalf("no line with %q", text)
+		}
+	}
+}
+
+// exit waits for the end and returns the exit code.
+func (p *program) exit() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		p.t.Fatal("the process does not end")
+
+		return -1
+	}
+}
+
+func (p *program) signal(signal syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ports are those of a Pilotlight under test.
+type ports struct{ data, health, admin string }
+
+func freePorts(t testing.TB) ports {
+	t.Helper()
+
+	return ports{freeAddress(t), freeAddress(t), freeAddress(t)}
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+
+	return listener.Addr().String()
+}
+
+func (p ports) readyz() string { return "http://" + p.health + "/readyz" }
+
+// configure writes a configuration for a backend, with more below it, and returns its path.
+func (p ports) configure(t testing.TB, backend, more string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pilotlight.yaml")
+	text := fmt.Sprintf("version: 1\nbackend: {%s}\nlisten: {data: '%s', health: '%s', admin: '%s'}\n%s", backend, p.data, p.health, p.admin, more)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	return path
+}
+
+// get asks once; status 0 means that there was no answer.
+func get(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	resp, err := plain.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+
+	return resp.StatusCode, string(text)
+}
+
+// plain is a client without kept connections, which goleak would find.
+var plain = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// until asks url until it answers with status.
+func until(t testing.TB, url string, status int) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		got, body := get(t, url)
+		if got == status {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: got %d %s, want %d", url, got, body, status)
+		}
+		pause(t.Context())
+	}
+}
+
+// pause is the distance of two questions in tests over real sockets.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// attributes reads a line of the log.
+func attributes(t testing.TB, line string) map[string]any {
+	t.Helper()
+	fields := map[string]any{}
+	if err := json.Unmarshal([]byte(line), &fields); err != nil {
+		t.Fatalf("read log line %s: %v", line, err)
+	}
+
+	return fields
+}

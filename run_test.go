@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pilotlight-proxy/pilotlight/examples/digits"
+)
+
+// answer is what became of a request for a digit.
+type answer struct {
+	status int
+	header http.Header
+	digits string
+	err    error
+}
+
+// classify asks for the digits in some images.
+func classify(url string, images ...int) answer {
+	resp, err := plain.Post(url, "application/json", bytes.NewReader(digits.Body(images...)))
+	if err != nil {
+		return answer{err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(resp.Body); err != nil {
+		return answer{status: resp.StatusCode, header: resp.Header, err: err}
+	}
+	if resp.StatusCode != http.StatusOK {
+		return answer{status: resp.StatusCode, header: resp.Header, digits: body.String()}
+	}
+	found, err := digits.ReadAnswer(body.Bytes())
+
+	return answer{status: resp.StatusCode, header: resp.Header, digits: found, err: err}
+}
+
+func writeModel(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "digits.onnx")
+	if err := os.WriteFile(path, digits.Model(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	return path
+}
+
+func TestAHeldRequestIsAnsweredOnceTheModelIsWarm(t *testing.T) {
+	p, backend := freePorts(t), freeAddress(t)
+	pilotlight := start(t, "run", "--backend", backend, "--data", p.data, "--health", p.health, "--admin", p.admin)
+	until(t, "http://"+p.health+"/livez", http.StatusOK)
+	if status, body := get(t, p.readyz()); status != http.StatusServiceUnavailable || !strings.Contains(body, "starting") {
+		t.Errorf("/readyz before the backend: got %d %s", status, body)
+	}
+	if status, _ := get(t, "http://"+p.health+"/startupz"); status != http.StatusOK {
+		t.Errorf("/startupz before the backend: got %d, want 200: Kubernetes starts the backend only then", status)
+	}
+	url := "http://" + p.data + "/v2/models/digits/infer"
+	held := make(chan answer)
+	go func() { held <- classify(url, 3, 4) }()
+	var status struct {
+		Gate struct{ Held int }
+	}
+	for status.Gate.Held == 0 {
+		_, body := get(t, "http://"+p.admin+"/statusz")
+		if err := json.Unmarshal([]byte(body), &status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, "onnx", "--model", writeModel(t), "--name", "digits", "--listen", backend, "--lazy")
+	got := <-held
+	want := digits.FormatAnswer([]int{digits.Images()[3].Answer, digits.Images()[4].Answer})
+	if got.err != nil || got.status != http.StatusOK || got.digits != want {
+		t.Errorf("the held request: got %+v, want digits %s", got, want)
+	}
+	if timing := strings.Join(got.header.Values("Server-Timing"), ", "); !regexp.MustCompile(`hold;dur=[1-9]\d*(\.\d+)?, backend;dur=`).MatchString(timing) {
+		t.Errorf("Server-Timing: got %q", timing)
+	}
+	until(t, p.readyz(), http.StatusOK)
+	if status, body := get(t, "http://"+p.admin+"/statusz"); status != http.StatusOK || !strings.Contains(body, `"converged"`) {
+		t.Errorf("/statusz: got %d without a converged shape: %s", status, body)
+	}
+
+	pilotlight.signal(syscall.SIGTERM)
+	until(t, p.readyz(), http.StatusServiceUnavailable)
+	if got := classify(url, 5); got.status != http.StatusOK {
+		t.Errorf("a new request right after SIGTERM: got %+v, want 200: endpoint lists lag", got)
+	}
+	pilotlight.signal(syscall.SIGINT) // the second signal
+	if code := pilotlight.exit(); code != exitFailure {
+		t.Errorf("exit code after the second signal: got %d, want %d", code, exitFailure)
+	}
+}
+
+func TestTheEmbeddedBackendIsACompleteServer(t *testing.T) {
+	p := freePorts(t)
+	config := p.configure(t, "onnx: {models: [{name: digits, path: '"+writeModel(t)+"'}]}", "drain: {settle: 0s}\n")
+	pilotlight := start(t, "run", "-c", config)
+	until(t, p.readyz(), http.StatusOK)
+	url := "http://" + p.data + "/v2/models/digits/infer"
+	if got := classify(url, 7); got.status != http.StatusOK || got.digits != digits.FormatAnswer([]int{digits.Images()[7].Answer}) {
+		t.Errorf("got %+v", got)
+	}
+
+	// The worker dies: the next request is held until a new one is warm.
+	line := attributes(t, pilotlight.line("the worker has started"))
+	pid, isNumber := line["pid"].(float64)
+	if !isNumber {
+		t.Fatalf("no pid in %v", line)
+	}
+	if err := syscall.Kill(int(pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	pilotlight.line("the worker has ended")
+	if got := classify(url, 7); got.status != http.StatusOK {
+		t.Errorf("a request while the worker is gone: got %+v, want it held and answered", got)
+	}
+	until(t, p.readyz(), http.StatusOK)
+	pilotlight.signal(syscall.SIGTERM)
+	if code := pilotlight.exit(); code != 0 {
+		t.Errorf("exit code after SIGTERM: got %d, want 0", code)
+	}
+}
+
+func TestReloadKeepsWhatIsWarmAndNamesWhatNeedsARestart(t *testing.T) {
+	p := freePorts(t)
+	backend := "onnx: {models: [{name: digits, path: '" + writeModel(t) + "'}]}"
+	config := p.configure(t, backend, "")
+	pilotlight := start(t, "run", "-c", config)
+	until(t, p.readyz(), http.StatusOK)
+	rewrite := func(more string) {
+		t.Helper()
+		text, err := os.ReadFile(p.configure(t, backend, more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(config, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pilotlight.signal(syscall.SIGHUP)
+	}
+	rewrite("hold: {max_requests: 7}\ntelemetry: {server_timing: false}\nhealth: {interval: 1s}\n")
+	if line := pilotlight.line("restart"); !strings.Contains(line, "health.interval") {
+		t.Errorf("got %s, want it to name health.interval", line)
+	}
+	for {
+		if _, body := get(t, "http://"+p.admin+"/config"); strings.Contains(body, `"max_requests":7`) {
+			break
+		}
+	}
+	got := classify("http://"+p.data+"/v2/models/digits/infer", 1)
+	if got.status != http.StatusOK || got.header.Get("Server-Timing") != "" {
+		t.Errorf("got %+v, want an answer without Server-Timing", got)
+	}
+	rewrite("holt: {}\n")
+	if line := pilotlight.line("holt"); !strings.Contains(line, "hold") {
+		t.Errorf("got %s, want it to name the nearest key", line)
+	}
+	if status, _ := get(t, p.readyz()); status != http.StatusOK {
+		t.Errorf("/readyz after a bad reload: got %d, want 200", status)
+	}
+}
+
+func TestAMisspeltKeyIsNamedAndRefused(t *testing.T) {
+	for _, test := range []struct{ name, text, line, near string }{
+		{"first level", "version: 1\nbackend: {http: 'localhost:8000'}\nreadyness: {}\n", ":3:1:", "readiness"},
+		{"second level", "version: 1\nbackend:\n  htpp: localhost:8000\n", ":3:3:", "http"},
+		{"third level", "version: 1\nbackend:\n  http: localhost:8000\nhold:\n  max_wait:\n    strat: 3s\n", ":6:5:", "start"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "pilotlight.yaml")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range []string{"validate", "run"} {
+				refused := start(t, command, "-c", path)
+				if code := refused.exit(); code != exitUsage {
+					t.Errorf("%s: exit code %d, want %d", command, code, exitUsage)
+				}
+				if out := refused.printed(); !strings.Contains(out, path+test.line) || !strings.Contains(out, "did you mean "+test.near+"?") {
+					t.Errorf("%s: got %s, want %s%s and %s", command, out, path, test.line, test.near)
+				}
+			}
+		})
+	}
+}
+
+func TestAPlanWithACycleIsRefused(t *testing.T) {
+	p := freePorts(t)
+	config := p.configure(t, "http: localhost:8000", "warmup: {steps: [{name: a, needs: [b], wait: {}}, {name: b, needs: [a], wait: {}}]}\n")
+	refused := start(t, "validate", "-c", config)
+	if code := refused.exit(); code != exitUsage || !strings.Contains(refused.printed(), "a needs b needs a") {
+		t.Errorf("exit code %d: %s", code, refused.printed())
+	}
+}
+
+func TestATakenPortIsAnError(t *testing.T) {
+	p := freePorts(t)
+	p.admin = p.health
+	config := p.configure(t, "http: localhost:8000", "")
+	if code := start(t, "run", "-c", config).exit(); code == 0 {
+		t.Error("exit code 0")
+	}
+}

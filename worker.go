@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// worker keeps a child process of the same program running. Native code lives there, never in the proxy: a crash in it, or a
+// signal handler that it replaces, must not take held requests along.
+type worker struct {
+	// arguments are those of the command in our own program.
+	arguments []string
+	logger    *slog.Logger
+}
+
+const (
+	// firstRest and longestRest bound the pause before a worker that died is started again; soundLife is how long it must have
+	// lived for the pause to start over.
+	firstRest   = 250 * time.Millisecond
+	longestRest = 30 * time.Second
+	soundLife   = time.Minute
+	// workerPatience is how long a worker gets to end once its pipe is closed.
+	workerPatience = 5 * time.Second
+	// longestLine bounds one line of a worker's log.
+	longestLine = 64 << 10
+)
+
+// Run starts the worker and restarts it, with back-off, whenever it ends, until ctx ends.
+func (w *worker) Run(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own program: %w", err)
+	}
+	rest := firstRest
+	for {
+		started := time.Now()
+		err := w.live(ctx, self)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(started) > soundLife {
+			rest = firstRest
+		}
+		w.logger.Error("the worker has ended and will be started again", "error", err, "in", rest)
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+
+			return nil
+		}
+		rest = min(2*rest, longestRest)
+	}
+}
+
+// live is one life of the worker. It ends when the process does; when ctx ends its pipe is closed, which asks it to end.
+func (w *worker) live(ctx context.Context, self string) error {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, w.arguments...) //nolint:gosec // our own program
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("open the worker's pipe: %w", err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return fmt.Errorf("open the worker's log: %w", err)
+	}
+	cmd.WaitDelay = workerPatience
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	w.logger.Info("the worker has started", "pid", cmd.Process.Pid)
+	stop := context.AfterFunc(ctx, func() {
+		_ = pipe.Close()
+		time.AfterFunc(workerPatience, func() { _ = cmd.Process.Kill() })
+	})
+	defer stop()
+	w.relog(stderr)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("run the worker: %w", err)
+	}
+
+	return nil
+}
+
+// relog passes the worker's log on, line by line, until it ends.
+func (w *worker) relog(stderr io.Reader) {
+	lines := bufio.NewScanner(stderr)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		level, message, attributes := parseLog(lines.Text())
+		w.logger.Log(context.Background(), level, message, attributes...)
+	}
+	// A line beyond the bound must not stop the worker from writing.
+	_, _ = io.Copy(io.Discard, stderr)
+}
+
+// parseLog reads a line of slog's JSON; anything else becomes a message by itself.
+func parseLog(line string) (level slog.Level, message string, attributes []any) {
+	fields := map[string]any{}
+	if json.Unmarshal([]byte(line), &fields) != nil {
+		return slog.LevelInfo, "the worker says: " + line, nil
+	}
+	message = "the worker says"
+	for key, value := range fields {
+		switch text, _ := value.(string); {
+		case key == slog.LevelKey:
+			_ = level.UnmarshalText([]byte(text))
+		case key == slog.MessageKey:
+			message = strings.TrimSpace(text)
+		case key != slog.TimeKey:
+			attributes = append(attributes, slog.Any(key, value))
+		}
+	}
+
+	return level, message, attributes
+}
