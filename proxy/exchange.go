@@ -36,6 +36,7 @@ type exchange struct {
 	ctx     context.Context //nolint:containedctx // the attempt's own
 	clock   *clock
 	judge   judge
+	upload  upload
 	began   time.Time
 	conn    *backendConn // nil: none was found
 	mark    int64        // bytes written on conn before us
@@ -137,7 +138,8 @@ func (x *exchange) forward() {
 	})
 	out := x.r.WithContext(ctx)
 	if x.body != nil {
-		out.Body = x.body.begin()
+		x.upload = x.body.begin()
+		out.Body = x.upload
 	}
 	if x.grpc {
 		x.h.grpc.ServeHTTP(&x.answer, out)
@@ -306,6 +308,8 @@ func (x *exchange) refuse(reason Reason) {
 	} else {
 		rejection.WriteHTTP(&x.answer, id)
 	}
-	_ = http.NewResponseController(&x.answer).Flush()
+	if x.body != nil && x.r.ProtoMajor == 1 {
+		_ = http.NewResponseController(&x.answer).Flush() // before the rest of the upload is read
+	}
 	x.whole = true
 }
