@@ -35,7 +35,7 @@ func TestC19RequestIsDeliveredOnce(t *testing.T) {
 			var delivered atomic.Int64
 			// The first request on a connection is answered, the second is taken and never answered: this is where the stdlib's transport would send again.
 			r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
-				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 				if _, err := readHead(rest); err == nil {
 					delivered.Add(1)
 				}
@@ -61,8 +61,8 @@ func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
 		want error
 	}{
 		{"idle", func(net.Conn) {}, nil},
-		{"closed", func(c net.Conn) { c.Close() }, errStale},
-		{"spoke out of turn", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\n\r\n") }, errStale},
+		{"closed", func(c net.Conn) { shut(c) }, errStale},
+		{"spoke out of turn", func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\n\r\n") }, errStale},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,13 +71,13 @@ func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
 			address := rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
 				test.act(conn)
 				close(acted)
-				io.Copy(io.Discard, rest)
+				_, _ = io.Copy(io.Discard, rest)
 			})
 			dialled, err := net.Dial(address.Network, address.Host)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer dialled.Close()
+			defer shut(dialled)
 			conn := &backendConn{Conn: dialled}
 			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n"); err != nil {
 				t.Fatal(err)
@@ -136,7 +136,7 @@ func TestRequestWhoseConnectFailsGoesBackToTheHead(t *testing.T) {
 		var lost atomic.Int64
 		var current atomic.Pointer[memnet.Listener]
 		dead := memnet.Listen()
-		dead.Close()
+		shut(dead)
 		current.Store(dead)
 		var gate *Gate
 		r, end := memoryRig(t, echo, func(s *Settings, _ *GateSettings) {
@@ -220,11 +220,11 @@ func TestVerdicts(t *testing.T) {
 	short := func(s *Settings, _ *GateSettings) {
 		s.Timeouts = TimeoutsConfig{FirstByte: units.Duration(200 * time.Millisecond), StreamIdle: units.Duration(200 * time.Millisecond)}
 	}
-	plain := func(text string) func(net.Conn) { return func(c net.Conn) { io.WriteString(c, text) } }
+	plain := func(text string) func(net.Conn) { return func(c net.Conn) { _, _ = io.WriteString(c, text) } }
 	silent := func(text string) func(net.Conn) {
 		return func(c net.Conn) {
-			io.WriteString(c, text)
-			io.Copy(io.Discard, c) // until we hang up
+			_, _ = io.WriteString(c, text)
+			_, _ = io.Copy(io.Discard, c) // until we hang up
 		}
 	}
 	good, bad, none := circuit.Tally{Good: 1}, circuit.Tally{Bad: 1}, circuit.Tally{None: 1}
@@ -275,8 +275,8 @@ func TestC42ClientThatLeavesIsNoVerdict(t *testing.T) {
 	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"} {
 		cancelled := make(chan struct{})
 		backend := rawBackend(t, func(_ int, conn net.Conn, _ string, _ *bufio.Reader) {
-			io.WriteString(conn, begun)
-			io.Copy(io.Discard, conn)
+			_, _ = io.WriteString(conn, begun)
+			_, _ = io.Copy(io.Discard, conn)
 			close(cancelled)
 		})
 		_, verdict, suspected := judged(t, backend, nil, func(r *rig) answer {
@@ -305,8 +305,8 @@ func TestC03TokenStreamsHaveNoTotalTimeout(t *testing.T) {
 				tokens = 3
 			}
 			for range tokens {
-				io.WriteString(w, "token\n")
-				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, "token\n")
+				_ = http.NewResponseController(w).Flush()
 				time.Sleep(time.Second)
 			}
 			if r.URL.Path == "/silent" {
@@ -333,7 +333,7 @@ func TestSlowReaderIsNotASilentBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size = 8 << 20
-		r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) }, func(s *Settings, _ *GateSettings) {
+		r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) }, func(s *Settings, _ *GateSettings) {
 			s.Timeouts.StreamIdle = units.Duration(3 * time.Second)
 		})
 		defer end()
@@ -342,7 +342,7 @@ func TestSlowReaderIsNotASilentBackend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer res.Body.Close()
+		defer shut(res.Body)
 		time.Sleep(time.Minute)
 		if n, err := io.Copy(io.Discard, res.Body); n != size || err != nil {
 			t.Errorf("%d bytes, %v", n, err)

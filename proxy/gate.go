@@ -176,6 +176,66 @@ func (g *Gate) Wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 	return g.wait(ctx, t, body)
 }
 
+// Good says that the backend has begun a good answer to t's request.
+func (g *Gate) Good(t *Ticket) {
+	if !t.limited {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.Mode() != Ramping {
+		return
+	}
+	first := g.queue.first()
+	g.ramp.grow(t, time.Now(), first != nil && first.returned)
+	g.release()
+	if g.queue.len() == 0 && g.ramp.free() {
+		g.turn(Passing)
+	}
+}
+
+// Busy says that the backend refused t's request because it has too much to do. It says whether the request was limited by a permit, so that sending it later may help.
+func (g *Gate) Busy(t *Ticket) (limited bool) {
+	if !t.limited {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ramp.shrink(t)
+
+	return true
+}
+
+// Done says that t's exchange has ended: its permit, if it had one, goes to the next in line. It is idempotent.
+func (g *Gate) Done(t *Ticket) {
+	if !t.limited {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ramp.take(t)
+	g.release()
+}
+
+// Return says that t's request was not taken by the backend: at its next wait it stands at the head of the line, and what was held before counts.
+// The request arrived at the time given.
+func (g *Gate) Return(t *Ticket, arrived time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ramp.take(t)
+	t.returned, t.arrived = true, arrived
+	g.release()
+}
+
+// Full says that the breaker let no more trials through: nobody else is let go before a good answer, and t's request goes back to the head of the line.
+func (g *Gate) Full(t *Ticket, arrived time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ramp.take(t)
+	g.ramp.permits = max(1, min(g.ramp.permits, g.ramp.out.n))
+	t.returned, t.arrived = true, arrived
+}
+
 func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 	if outcome, decided := g.enter(t, body); decided {
 		return outcome
@@ -278,66 +338,6 @@ func (g *Gate) bodySettled(t *Ticket, err error) {
 	g.release()
 }
 
-// Good says that the backend has begun a good answer to t's request.
-func (g *Gate) Good(t *Ticket) {
-	if !t.limited {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.Mode() != Ramping {
-		return
-	}
-	first := g.queue.first()
-	g.ramp.grow(t, time.Now(), first != nil && first.returned)
-	g.release()
-	if g.queue.len() == 0 && g.ramp.free() {
-		g.turn(Passing)
-	}
-}
-
-// Busy says that the backend refused t's request because it has too much to do. It says whether the request was limited by a permit, so that sending it later may help.
-func (g *Gate) Busy(t *Ticket) (limited bool) {
-	if !t.limited {
-		return false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ramp.shrink(t)
-
-	return true
-}
-
-// Done says that t's exchange has ended: its permit, if it had one, goes to the next in line. It is idempotent.
-func (g *Gate) Done(t *Ticket) {
-	if !t.limited {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ramp.take(t)
-	g.release()
-}
-
-// Return says that t's request was not taken by the backend: at its next wait it stands at the head of the line, and what was held before counts.
-// The request arrived at the time given.
-func (g *Gate) Return(t *Ticket, arrived time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ramp.take(t)
-	t.returned, t.arrived = true, arrived
-	g.release()
-}
-
-// Full says that the breaker let no more trials through: nobody else is let go before a good answer, and t's request goes back to the head of the line.
-func (g *Gate) Full(t *Ticket, arrived time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ramp.take(t)
-	g.ramp.permits = max(1, min(g.ramp.permits, g.ramp.out.n))
-	t.returned, t.arrived = true, arrived
-}
-
 // refusal says why the gate refuses.
 func (g *Gate) refusal() Reason {
 	g.mu.Lock()
@@ -352,7 +352,7 @@ func (g *Gate) turn(to Mode) {
 	if from == to {
 		return
 	}
-	g.mode.Store(int32(to))
+	g.mode.Store(int32(to)) //nolint:gosec // 0 to 3
 	g.logger.Info("gate moved", "from", from.String(), "to", to.String(), "held", g.queue.len())
 }
 

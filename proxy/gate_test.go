@@ -104,7 +104,7 @@ func TestFollowHasTheGateColumnOfTheStateTable(t *testing.T) {
 }
 
 // waiter waits at the gate in a goroutine of its own.
-func waiter(g *Gate, ctx context.Context, t *Ticket, ended func(Outcome)) {
+func waiter(ctx context.Context, g *Gate, t *Ticket, ended func(Outcome)) {
 	go func() { ended(g.Wait(ctx, t, nil)) }()
 }
 
@@ -143,7 +143,7 @@ func TestClientThatLeavesFreesItsPlace(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		var first, second, third Ticket
 		ended := make(chan Outcome, 2)
-		waiter(g, ctx, &first, func(o Outcome) { ended <- o })
+		waiter(ctx, g, &first, func(o Outcome) { ended <- o })
 		synctest.Wait()
 		if got := g.Wait(t.Context(), &second, nil); got != Full {
 			t.Errorf("second: %s", got)
@@ -152,7 +152,7 @@ func TestClientThatLeavesFreesItsPlace(t *testing.T) {
 		if got := <-ended; got != Gone {
 			t.Errorf("first: %s", got)
 		}
-		waiter(g, t.Context(), &third, func(o Outcome) { ended <- o })
+		waiter(t.Context(), g, &third, func(o Outcome) { ended <- o })
 		synctest.Wait()
 		g.Ramp(1)
 		if got := <-ended; got != Proceed {
@@ -167,7 +167,7 @@ func TestDrainRefusesWhatIsHeldIfSoWished(t *testing.T) {
 		g := testGate(nil)
 		var held, late Ticket
 		ended := make(chan Outcome, 1)
-		waiter(g, t.Context(), &held, func(o Outcome) { ended <- o })
+		waiter(t.Context(), g, &held, func(o Outcome) { ended <- o })
 		synctest.Wait()
 		g.Drain(FinishHeld)
 		synctest.Wait()
@@ -195,7 +195,7 @@ func TestReturnedRequestStandsAtTheHeadForTheRestOfItsTime(t *testing.T) {
 		var order []string
 		var mu sync.Mutex
 		wait := func(name string, ticket *Ticket) {
-			waiter(g, t.Context(), ticket, func(o Outcome) {
+			waiter(t.Context(), g, ticket, func(o Outcome) {
 				mu.Lock()
 				defer mu.Unlock()
 				order = append(order, name+" "+o.String())
@@ -230,7 +230,7 @@ func TestStuckExchangesDoNotBlockTheRest(t *testing.T) {
 		var through atomic.Int64
 		tickets := make([]Ticket, 12)
 		for i := range tickets {
-			waiter(g, t.Context(), &tickets[i], func(Outcome) { through.Add(1) })
+			waiter(t.Context(), g, &tickets[i], func(Outcome) { through.Add(1) })
 			synctest.Wait()
 		}
 		g.Ramp(4)
@@ -289,7 +289,7 @@ type model struct {
 	waiting  []*entry // in order
 	out      []*entry
 	free     []*entry // went through a gate that passed
-	returns_ int
+	sentBack int
 }
 
 // enter does what Wait does before it waits: the test decides when the waits end.
@@ -373,8 +373,8 @@ func (m *model) returns(rt *rapid.T) {
 	}
 	e := rapid.SampledFrom(m.out).Draw(rt, "returned")
 	m.out = slices.DeleteFunc(m.out, func(o *entry) bool { return o == e })
-	m.returns_++
-	e.returned = m.returns_
+	m.sentBack++
+	e.returned = m.sentBack
 	m.gate.Return(&e.ticket, time.Unix(int64(e.returned), 0))
 	m.release()
 	m.enter(e)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,10 +25,21 @@ type bytesCodec struct{}
 
 func (bytesCodec) Name() string { return "bytes" }
 
-func (bytesCodec) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+func (bytesCodec) Marshal(v any) ([]byte, error) {
+	message, ok := v.(*[]byte)
+	if !ok {
+		return nil, fmt.Errorf("marshal %T: expected bytes", v)
+	}
+
+	return *message, nil
+}
 
 func (bytesCodec) Unmarshal(data []byte, v any) error {
-	*v.(*[]byte) = append([]byte(nil), data...)
+	message, ok := v.(*[]byte)
+	if !ok {
+		return fmt.Errorf("unmarshal into %T: expected bytes", v)
+	}
+	*message = append([]byte(nil), data...)
 
 	return nil
 }
@@ -44,7 +56,7 @@ func grpcBackend(t *testing.T) units.Address {
 		for {
 			var message []byte
 			if err := stream.RecvMsg(&message); err != nil {
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					return nil
 				}
 
@@ -63,7 +75,7 @@ func grpcBackend(t *testing.T) units.Address {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { server.Serve(listener); close(done) }()
+	go func() { _ = server.Serve(listener); close(done) }()
 	t.Cleanup(func() { server.Stop(); <-done })
 
 	return tcp(listener.Addr().String())
@@ -76,7 +88,7 @@ func (r *rig) dialGRPC(t *testing.T) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { shut(conn) })
 
 	return conn
 }
@@ -128,7 +140,7 @@ func TestBidiLeavesTheHoldWithoutItsEnd(t *testing.T) {
 	if err := stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.RecvMsg(new([]byte)); err != io.EOF {
+	if err := stream.RecvMsg(new([]byte)); !errors.Is(err, io.EOF) {
 		t.Errorf("got %v", err)
 	}
 	until(t, "quiet", r.quiet)
