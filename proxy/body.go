@@ -40,6 +40,7 @@ type Body struct {
 	err      error // what the source said at its end: io.EOF, or why it broke
 	reading  bool  // somebody is inside src.Read
 	lent     bool  // that is an attempt's reader
+	cut      bool  // it was we who ended the source
 	pumping  bool
 	released bool // the pump stops after its present read
 	closed   bool
@@ -119,11 +120,11 @@ func (b *Body) ended() bool {
 	return b.err != nil
 }
 
-// broken returns why the body did not come whole, or nil.
+// broken returns why the client did not send the whole body, or nil.
 func (b *Body) broken() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if errors.Is(b.err, io.EOF) {
+	if b.cut || errors.Is(b.err, io.EOF) {
 		return nil
 	}
 
@@ -157,7 +158,7 @@ func (b *Body) detach(turn int) {
 	b.turn++
 	b.changed.Broadcast()
 	if b.lent && !b.http1 {
-		b.direct = true
+		b.direct, b.cut = true, true
 		_ = b.src.Close() // breaks the stream's pipe, and so the read
 	}
 }

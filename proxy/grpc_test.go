@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -175,6 +176,39 @@ func TestC06GRPCCallerLeavesWhileHeld(t *testing.T) {
 	until(t, "held", r.held(1))
 	leave()
 	until(t, "the place is free", r.quiet)
+}
+
+// TestC69GRPCBackendThatDiesIsNotTheCallersFault has a backend that hangs up in the middle of a call that its caller has not finished sending.
+func TestC69GRPCBackendThatDiesIsNotTheCallersFault(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		backend := rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
+			_, _ = io.WriteString(conn, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") // SETTINGS
+			for message := make([]byte, 7); !strings.Contains(string(message), "message"); {
+				copy(message, message[1:])
+				next, err := rest.ReadByte()
+				if err != nil {
+					return
+				}
+				message[6] = next
+			}
+		})
+		got, verdict, suspected := judged(t, backend, nil, func(r *rig) answer {
+			stream, err := r.dialGRPC(t).NewStream(t.Context(), bidi, "/s/m")
+			if err != nil {
+				return answer{err: err}
+			}
+			message := []byte("message")
+			if err := stream.SendMsg(&message); err != nil {
+				return answer{err: err}
+			}
+
+			return answer{err: stream.RecvMsg(&message)}
+		})
+		if s := status.Convert(got.err); s.Code() != codes.Unavailable || !strings.Contains(s.Message(), "backend_broke") || verdict != (circuit.Tally{Bad: 1}) || suspected == 0 {
+			t.Fatalf("%v, %+v, suspected %d times", got.err, verdict, suspected)
+		}
+	}
 }
 
 func TestGRPCVerdictsComeFromTheTrailers(t *testing.T) {
