@@ -171,7 +171,7 @@ func (p *pilot) wireHealth() {
 		},
 		Confirm:           confirm,
 		Sick:              p.breaker.Trip,
-		Gone:              p.breaker.Lost,
+		Gone:              p.gone,
 		WarmWhileDraining: func() { p.gate.Ramp(c.Concurrency.Ramp.Start) },
 		ServeUnwarmed:     c.Warmup.OnFailure == warmup.Serve,
 		Logger:            p.logger,
@@ -347,6 +347,14 @@ func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 		p.keeper.Opened(code, reason)
 	case from == circuit.Open:
 		p.keeper.Healed(reason)
+	}
+}
+
+// gone is told that the backend has been lost. While the pod drains nobody starts it again, so those who wait had better try elsewhere.
+func (p *pilot) gone() {
+	p.breaker.Lost()
+	if p.machine.Pod() == health.Draining {
+		p.gate.Refuse(proxy.PodDraining)
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 type answerWriter struct {
 	http.ResponseWriter
 
-	x     *exchange
-	wrote bool
+	x       *exchange
+	wrote   bool
+	length  int64 // of the answer's body, where it is known; below 0 otherwise
+	written int64
 }
 
 // Unwrap lets [http.ResponseController] reach what is below.
@@ -24,6 +26,9 @@ func (a *answerWriter) WriteHeader(status int) {
 		a.complete(a.Header())
 	}
 	a.ResponseWriter.WriteHeader(status)
+	if status >= http.StatusOK && (a.length < 0 || a.length > smallAnswer) {
+		a.flush() // the first byte of the body may take its time
+	}
 }
 
 // Write implements [http.ResponseWriter].
@@ -32,8 +37,16 @@ func (a *answerWriter) Write(p []byte) (int, error) {
 		a.WriteHeader(http.StatusOK)
 	}
 
-	return a.ResponseWriter.Write(p) //nolint:wrapcheck // a writer hands errors on
+	n, err := a.ResponseWriter.Write(p)
+	if a.written += int64(n); a.length < 0 || a.written < a.length {
+		a.flush() // the end of an answer is flushed by the server
+	}
+
+	return n, err //nolint:wrapcheck // a writer hands errors on
 }
+
+// flush sends what is there. An error shows at the next write.
+func (a *answerWriter) flush() { _ = http.NewResponseController(a.ResponseWriter).Flush() }
 
 // complete adds what is ours to the head of the answer.
 func (a *answerWriter) complete(h http.Header) {

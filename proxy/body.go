@@ -39,6 +39,8 @@ type Body struct {
 	off      int
 	err      error // what the source said at its end: io.EOF, or why it broke
 	reading  bool  // somebody is inside src.Read
+	lent     bool  // that is an attempt's reader
+	cut      bool  // it was we who ended the source
 	pumping  bool
 	released bool // the pump stops after its present read
 	closed   bool
@@ -60,8 +62,13 @@ type upload struct {
 // Read implements [io.Reader].
 func (u upload) Read(p []byte) (int, error) { return u.read(u.turn, p) }
 
-// Close implements [io.Closer] and does nothing: transports close what they could not send, and then the body must still be there for the next attempt.
-func (u upload) Close() error { return nil }
+// Close implements [io.Closer]. It ends this attempt's reading and nothing else: transports close what they could not send, and then the body must still be
+// there for the next attempt.
+func (u upload) Close() error {
+	u.detach(u.turn)
+
+	return nil
+}
 
 // newBody returns the body of r, or nil when it has none.
 func newBody(w http.ResponseWriter, r *http.Request) *Body {
@@ -113,11 +120,11 @@ func (b *Body) ended() bool {
 	return b.err != nil
 }
 
-// broken returns why the body did not come whole, or nil.
+// broken returns why the client did not send the whole body, or nil.
 func (b *Body) broken() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if errors.Is(b.err, io.EOF) {
+	if b.cut || errors.Is(b.err, io.EOF) {
 		return nil
 	}
 
@@ -138,6 +145,22 @@ func (b *Body) begin() upload {
 	b.turn++
 
 	return upload{Body: b, turn: b.turn}
+}
+
+// detach ends the reading of one attempt. HTTP/2's transport waits until its reader has returned before it lets go of an answer,
+// so a reader that is waiting for an HTTP/2 client has to be woken; what it would have read is of no use to anybody else.
+func (b *Body) detach(turn int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if turn != b.turn {
+		return
+	}
+	b.turn++
+	b.changed.Broadcast()
+	if b.lent && !b.http1 {
+		b.direct, b.cut = true, true
+		_ = b.src.Close() // breaks the stream's pipe, and so the read
+	}
 }
 
 // rewind makes the next attempt start at the beginning, if everything that was read is still in memory.
@@ -183,12 +206,12 @@ func (b *Body) read(turn int, p []byte) (int, error) {
 
 // readSource reads past the memory. The caller holds the lock, which is released.
 func (b *Body) readSource(p []byte) (int, error) {
-	b.reading, b.touched = true, true
+	b.reading, b.lent, b.touched = true, true, true
 	b.mu.Unlock()
 	n, err := b.src.Read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading = false
+	b.reading, b.lent = false, false
 	b.direct = b.direct || n > 0
 	if err != nil {
 		b.err = err

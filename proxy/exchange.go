@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"time"
@@ -36,6 +35,7 @@ type exchange struct {
 	ctx     context.Context //nolint:containedctx // the attempt's own
 	clock   *clock
 	judge   judge
+	upload  upload
 	began   time.Time
 	conn    *backendConn // nil: none was found
 	mark    int64        // bytes written on conn before us
@@ -137,7 +137,8 @@ func (x *exchange) forward() {
 	})
 	out := x.r.WithContext(ctx)
 	if x.body != nil {
-		out.Body = x.body.begin()
+		x.upload = x.body.begin()
+		out.Body = x.upload
 	}
 	if x.grpc {
 		x.h.grpc.ServeHTTP(&x.answer, out)
@@ -267,7 +268,7 @@ func (x *exchange) streamBroke(err error) {
 	cause := context.Cause(x.ctx)
 	switch {
 	case x.r.Context().Err() != nil:
-		x.h.logger.Debug("client left", "status", statusClientLeft, slog.Duration("after", time.Since(x.arrived)))
+		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
 	case errors.Is(cause, errFirstByte), errors.Is(cause, errStreamIdle), errors.Is(cause, errTotal):
 		x.h.logger.Debug("answer cut off", "error", cause)
 		x.judge.broke()
@@ -283,7 +284,7 @@ const statusClientLeft = 499
 
 // leave ends an exchange whose client left, without a word: net/http would send an empty 200 if the handler just returned.
 func (x *exchange) leave() {
-	x.h.logger.Debug("client left", "status", statusClientLeft, slog.Duration("after", time.Since(x.arrived)))
+	x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to say so
 }
 
@@ -300,12 +301,14 @@ func (x *exchange) refuse(reason Reason) {
 	x.h.logger.Debug("request refused", "reason", reason.String())
 	id := x.requestID()
 	clear(x.answer.Header()) // what an attempt may have left
-	x.answer.Header().Set("X-Request-Id", id)
+	x.answer.Header().Set("X-Request-ID", id)
 	if x.grpc {
 		rejection.WriteGRPC(&x.answer)
 	} else {
 		rejection.WriteHTTP(&x.answer, id)
 	}
-	_ = http.NewResponseController(&x.answer).Flush()
+	if x.body != nil && x.r.ProtoMajor == 1 {
+		x.answer.flush() // before the rest of the upload is read
+	}
 	x.whole = true
 }

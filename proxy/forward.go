@@ -27,10 +27,9 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 	}
 
 	return &httputil.ReverseProxy{
-		Transport:     transport,
-		FlushInterval: -1,
-		BufferPool:    buffers{},
-		ErrorLog:      slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
+		Transport:  transport,
+		BufferPool: buffers{},
+		ErrorLog:   slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = scheme, host
 			keepTarget(p.Out, p.In, to.Base)
@@ -38,6 +37,9 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 			p.Out.Header.Add(loopHeader, h.instance)
 			if x, ok := p.In.Context().Value(exchangeKey{}).(*exchange); ok {
 				setMissing(p.Out.Header, "X-Request-Id", x.requestID())
+				if p.Out.Body != nil {
+					p.Out.Body = x.upload // the reverse proxy wraps it so that Close does not reach it
+				}
 			}
 			preventReplay(p.Out)
 		},
@@ -74,6 +76,8 @@ func (x *exchange) head(res *http.Response) error {
 	if x.body != nil {
 		x.body.forget()
 	}
+	x.answer.length = res.ContentLength
+	res.ContentLength = 0 // makes the reverse proxy leave flushing to us: it needs a timer, and often a goroutine, for each answer
 	res.Body = &answerBody{ReadCloser: res.Body, x: x, res: res}
 
 	return nil
@@ -152,7 +156,7 @@ func preventReplay(out *http.Request) {
 // requestID returns the caller's request id, or one that is made up at the first call.
 func (x *exchange) requestID() string {
 	if x.id == "" {
-		x.id = x.r.Header.Get("X-Request-Id")
+		x.id = x.r.Header.Get("X-Request-ID")
 	}
 	if x.id == "" {
 		x.id = strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // no secret

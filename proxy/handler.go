@@ -131,7 +131,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.settings.ReadyPaths != nil {
 		if ready, ok := h.settings.ReadyPaths(r.URL.Path); ok {
 			if ready() {
-				x.attempt()
+				x.attempt() //nolint:contextcheck // the exchange has its request's context
 			} else {
 				x.refuse(NotReady)
 			}
@@ -140,12 +140,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if h.settings.LivePath != nil && h.settings.LivePath(r.URL.Path) {
-		x.attempt()
+		x.attempt() //nolint:contextcheck // as above
 
 		return
 	}
 	x.gated = true
-	x.run()
+	x.run() //nolint:contextcheck // as above
 }
 
 // unfit says why a request is refused whatever the state.

@@ -48,7 +48,7 @@ func holdTenThousand(b *testing.B) {
 		if n, err := io.Copy(io.Discard, r.Body); err != nil || n != 1024 {
 			w.WriteHeader(http.StatusBadRequest)
 		}
-		fmt.Fprint(w, order)
+		_, _ = fmt.Fprint(w, order)
 	})}
 	backendAddress := serve(b, backend)
 	hold := DefaultHold()
@@ -236,9 +236,7 @@ func benchmarkClient() int {
 		})
 	}
 	wait.Wait()
-	encoded, _ := json.Marshal(orders)
-	fmt.Println(string(encoded))
-	if failed.Load() > 0 {
+	if err := json.NewEncoder(os.Stdout).Encode(orders); err != nil || failed.Load() > 0 {
 		return 1
 	}
 

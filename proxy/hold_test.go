@@ -27,7 +27,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	w.Write(body)
+	_, _ = w.Write(body)
 }
 
 func TestC16HoldEndsByEachRequestsOwnArrival(t *testing.T) {
@@ -47,7 +47,7 @@ func TestC16HoldEndsByEachRequestsOwnArrival(t *testing.T) {
 					t.Errorf("request %d: %s, %+v", i, took, got)
 				}
 				var said map[string]any
-				if err := json.Unmarshal([]byte(got.body), &said); err != nil || said["reason"] != "hold_timeout" || said["request_id"] != got.header.Get("X-Request-Id") {
+				if err := json.Unmarshal([]byte(got.body), &said); err != nil || said["reason"] != "hold_timeout" || said["request_id"] != got.header.Get("X-Request-ID") {
 					t.Errorf("request %d: %v, %s", i, err, got.body)
 				}
 			})
@@ -107,7 +107,7 @@ func TestC24HeldBodyArrivesByteForByte(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer res.Body.Close()
+				defer shut(res.Body)
 				got, err := io.ReadAll(res.Body)
 				if err != nil || res.StatusCode != http.StatusOK || !bytes.Equal(got, binary[:test.size]) {
 					t.Errorf("%d, %d bytes, %v", res.StatusCode, len(got), err)
@@ -190,9 +190,11 @@ func TestC06ClientLeavesWhileHeld(t *testing.T) {
 				conn, _ := r.raw(t, test.request)
 				until(t, "held", r.held(1))
 				if reset {
-					conn.(*net.TCPConn).SetLinger(0)
+					if tcp, ok := conn.(*net.TCPConn); !ok || tcp.SetLinger(0) != nil {
+						t.Fatal("no reset")
+					}
 				}
-				conn.Close()
+				shut(conn)
 				until(t, "the place is free", r.quiet)
 				if s := r.gate.Snapshot(); s.Outcomes[Gone] != 1 || reached.Load() {
 					t.Errorf("%+v, reached %v", s, reached.Load())
@@ -213,9 +215,9 @@ func TestKeepAliveSurvivesTheHold(t *testing.T) {
 		if err != nil || res.StatusCode != http.StatusOK || res.Close {
 			t.Fatalf("%v, %v", res, err)
 		}
-		io.Copy(io.Discard, res.Body)
+		_, _ = io.Copy(io.Discard, res.Body)
 		if next != "" {
-			fmt.Fprintf(conn, "POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n%s\r\n0\r\n\r\n", next)
+			_, _ = fmt.Fprintf(conn, "POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n%s\r\n0\r\n\r\n", next)
 		}
 	}
 }
@@ -227,7 +229,7 @@ func TestExpectContinueIsAnsweredWhileHeld(t *testing.T) {
 	if head, err := readHead(answers); err != nil || !strings.HasPrefix(head, "HTTP/1.1 100") {
 		t.Fatalf("%q, %v", head, err)
 	}
-	io.WriteString(conn, "body")
+	_, _ = io.WriteString(conn, "body")
 	until(t, "the body is held", func() bool { return r.gate.Snapshot().HeldBytes == 4 })
 	open(r.gate)
 	for {
@@ -254,14 +256,14 @@ func TestRefusedUploadStillGetsItsAnswer(t *testing.T) {
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
-			conn.Write(make([]byte, 20_000_000))
+			_, _ = conn.Write(make([]byte, 20_000_000))
 		}()
 		<-sent // the whole upload, before a look at the answer
 		res, err := http.ReadResponse(answers, nil)
 		if err != nil || res.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Fatalf("%v, %v", res, err)
 		}
-		conn.Close()
+		shut(conn)
 	}
 	until(t, "quiet", r.quiet)
 }
@@ -326,7 +328,7 @@ func TestLivePathNeverWaits(t *testing.T) {
 		s.LivePath = func(string) bool { return true }
 		s.Lost = func(error) { t.Error("a look at liveness is no evidence") }
 	})
-	if got := r.send(t.Context(), http.MethodGet, "/live", nil); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "unreachable") || got.header.Get("X-Request-Id") == "" {
+	if got := r.send(t.Context(), http.MethodGet, "/live", nil); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "unreachable") || got.header.Get("X-Request-ID") == "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -357,9 +359,12 @@ func TestC22HeldRequestsAreLetGoGently(t *testing.T) {
 		r, end := memoryRig(t, func(w http.ResponseWriter, r *http.Request) {
 			n := working.Add(1)
 			defer working.Add(-1)
-			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			for old := most.Load(); n > old; old = most.Load() {
+				if most.CompareAndSwap(old, n) {
+					break
+				}
 			}
-			io.Copy(io.Discard, r.Body)
+			_, _ = io.Copy(io.Discard, r.Body)
 			if n > 4 {
 				time.Sleep(time.Millisecond)
 				w.WriteHeader(http.StatusTooManyRequests)

@@ -6,19 +6,19 @@ import "fmt"
 type Outcome int
 
 const (
-	// Proceed: the request may go to the backend now.
+	// Proceed means: the request may go to the backend now.
 	Proceed Outcome = iota
-	// Full: too many requests are held, or no memory is left for this one's body.
+	// Full means: too many requests are held, or no memory is left for this one's body.
 	Full
-	// TooLarge: the body is known to be larger than a held body may be.
+	// TooLarge means: the body is known to be larger than a held body may be.
 	TooLarge
-	// TimedOut: the request was held for as long as a request may be.
+	// TimedOut means: the request was held for as long as a request may be.
 	TimedOut
-	// Gone: the client left.
+	// Gone means: the client left.
 	Gone
-	// Drained: Pilotlight is draining and refuses what it would have to hold.
+	// Drained means: Pilotlight is draining and refuses what it would have to hold.
 	Drained
-	// Refused: the gate refuses everybody: the breaker is open or the backend was stopped.
+	// Refused means: the gate refuses everybody: the breaker is open or the backend was stopped.
 	Refused
 )
 

@@ -86,7 +86,7 @@ func (q *queue) longest(now time.Time) time.Duration {
 }
 
 // deadlines is a heap of the held tickets. One heap and one timer for all: a timer each would cost memory for every held request.
-type deadlines []*Ticket
+type deadlines []*Ticket //nolint:recvcheck // heap.Interface wants both
 
 func (d deadlines) Len() int           { return len(d) }
 func (d deadlines) Less(i, j int) bool { return d[i].deadline.Before(d[j].deadline) }

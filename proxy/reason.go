@@ -9,39 +9,39 @@ import (
 type Reason int
 
 const (
-	// HoldFull: too many requests, or too many bytes, are held.
+	// HoldFull means: too many requests, or too many bytes, are held.
 	HoldFull Reason = iota
-	// BodyTooLarge: the body is larger than a body may be that has to be held.
+	// BodyTooLarge means: the body is larger than a body may be that has to be held.
 	BodyTooLarge
-	// HoldTimeout: the backend was not ready within the time for which a request is held.
+	// HoldTimeout means: the backend was not ready within the time for which a request is held.
 	HoldTimeout
-	// PodDraining: the pod is going away.
+	// PodDraining means: the pod is going away.
 	PodDraining
-	// BreakerOpen: the backend is failing.
+	// BreakerOpen means: the backend is failing.
 	BreakerOpen
-	// Stopping: Pilotlight is about to end.
+	// Stopping means: Pilotlight is about to end.
 	Stopping
 	// NotReady is the truthful answer to a question whether the backend is ready.
 	NotReady
-	// Unreachable: no connection to the backend could be made.
+	// Unreachable means: no connection to the backend could be made.
 	Unreachable
-	// ConnectTimeout: the backend did not accept a connection in time.
+	// ConnectTimeout means: the backend did not accept a connection in time.
 	ConnectTimeout
-	// LocalExhausted: Pilotlight has no file descriptor, port or memory left for a connection.
+	// LocalExhausted means: Pilotlight has no file descriptor, port or memory left for a connection.
 	LocalExhausted
-	// BackendBroke: the backend took the request and broke the connection before an answer.
+	// BackendBroke means: the backend took the request and broke the connection before an answer.
 	BackendBroke
-	// FirstByteTimeout: the backend took the request and did not begin an answer in time.
+	// FirstByteTimeout means: the backend took the request and did not begin an answer in time.
 	FirstByteTimeout
-	// StreamIdleTimeout: the backend began an answer and fell silent.
+	// StreamIdleTimeout means: the backend began an answer and fell silent.
 	StreamIdleTimeout
-	// TotalTimeout: the exchange took longer than an exchange may.
+	// TotalTimeout means: the exchange took longer than an exchange may.
 	TotalTimeout
-	// Loop: the request had passed this Pilotlight before.
+	// Loop means: the request had passed this Pilotlight before.
 	Loop
-	// NoTunnels: CONNECT is not for a server of models.
+	// NoTunnels means: CONNECT is not for a server of models.
 	NoTunnels
-	// BadRequest: the request cannot be forwarded as it is.
+	// BadRequest means: the request cannot be forwarded as it is.
 	BadRequest
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Rejection is an answer by Pilotlight itself. It renders as HTTP (RFC 9457) and as gRPC (trailers only).
-type Rejection struct {
+type Rejection struct { //nolint:errname // it is an answer first
 	Reason Reason
 	// RetryAfter is when to come back, in whole seconds of at least 1, for reasons that are retryable.
 	RetryAfter time.Duration

@@ -83,7 +83,7 @@ func rawBackend(t *testing.T, handle func(n int, conn net.Conn, head string, res
 				return
 			}
 			done.Go(func() {
-				defer conn.Close()
+				defer shut(conn)
 				reader := bufio.NewReader(conn)
 				if head, err := readHead(reader); err == nil {
 					handle(n, conn, head, reader)
@@ -92,7 +92,7 @@ func rawBackend(t *testing.T, handle func(n int, conn net.Conn, head string, res
 		}
 	})
 	t.Cleanup(func() {
-		listener.Close()
+		shut(listener)
 		done.Wait()
 	})
 
@@ -114,7 +114,6 @@ func readHead(reader *bufio.Reader) (string, error) {
 func memoryRig(t *testing.T, backend http.HandlerFunc, change func(*Settings, *GateSettings)) (*rig, func()) {
 	t.Helper()
 	r := &rig{net: memnet.Listen()}
-	servers := []*http.Server{{Handler: backend}}
 	settings := defaultSettings()
 	settings.Backend = tcp("backend:80")
 	settings.DialContext = r.net.DialContext
@@ -125,10 +124,10 @@ func memoryRig(t *testing.T, backend http.HandlerFunc, change func(*Settings, *G
 	r.gate = NewGate(gate)
 	settings.Gate = r.gate
 	r.handler = NewHandler(settings)
-	servers = append(servers, r.handler.Server())
+	servers := []*http.Server{{Handler: backend}, r.handler.Server()}
 	front := memnet.Listen()
-	go servers[0].Serve(r.net)
-	go servers[1].Serve(front)
+	go func() { _ = servers[0].Serve(r.net) }()
+	go func() { _ = servers[1].Serve(front) }()
 	transport := &http.Transport{DialContext: front.DialContext, DisableCompression: true}
 	r.client = &http.Client{Transport: transport}
 
@@ -136,7 +135,7 @@ func memoryRig(t *testing.T, backend http.HandlerFunc, change func(*Settings, *G
 		transport.CloseIdleConnections()
 		r.handler.Close()
 		for _, server := range servers {
-			server.Close()
+			shut(server)
 		}
 		synctest.Wait()
 	}
@@ -163,11 +162,14 @@ func (r *rig) send(ctx context.Context, method, path string, body io.Reader) ans
 	if err != nil {
 		return answer{err: err}
 	}
-	defer res.Body.Close()
+	defer shut(res.Body)
 	text, err := io.ReadAll(res.Body)
 
 	return answer{status: res.StatusCode, header: res.Header, body: string(text), err: err}
 }
+
+// shut closes what a test is done with.
+func shut(c io.Closer) { _ = c.Close() }
 
 // until waits for a condition that another goroutine is about to make true.
 func until(t *testing.T, what string, condition func() bool) {

@@ -20,7 +20,7 @@ func (r *rig) raw(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { shut(conn) })
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestTargetsArriveAsTheyWereSent(t *testing.T) {
 	heads := make(chan string, 1)
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, head string, _ *bufio.Reader) {
 		heads <- head
-		io.WriteString(conn, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+		_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 	}), nil)
 	open(r.gate)
 	for _, target := range []string{
@@ -58,7 +58,7 @@ func TestHeadersArriveAsTheyWereSent(t *testing.T) {
 	heads := make(chan string, 1)
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, head string, _ *bufio.Reader) {
 		heads <- head
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Twice: b\r\nX-Twice: a\r\nServer-Timing: gpu;dur=3\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>")
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Twice: b\r\nX-Twice: a\r\nServer-Timing: gpu;dur=3\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>")
 	}), nil)
 	open(r.gate)
 	_, answers := r.raw(t, "GET / HTTP/1.1\r\nHost: models.example:81\r\nX-Twice: b\r\nX-Twice: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n"+
@@ -67,7 +67,7 @@ func TestHeadersArriveAsTheyWereSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer shut(res.Body)
 	head := strings.ToLower(<-heads)
 	for _, want := range []string{"host: models.example:81\r\n", "x-twice: b\r\nx-twice: a\r\n", "x-forwarded-for: 192.0.2.1, 127.0.0.1\r\n", "x-forwarded-proto: https\r\n", "x-forwarded-host: models.example:81\r\n", "idempotency-key: k\r\n", "x-request-id: "} {
 		if !strings.Contains(head, want) {
@@ -94,8 +94,8 @@ func TestC12NothingIsUnpacked(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
-	io.WriteString(writer, strings.Repeat("tensor ", 1000))
-	writer.Close()
+	_, _ = io.WriteString(writer, strings.Repeat("tensor ", 1000))
+	shut(writer)
 	r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Header["Accept-Encoding"] != nil || r.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, packed.Bytes()) || r.ContentLength != int64(packed.Len()) {
@@ -104,7 +104,7 @@ func TestC12NothingIsUnpacked(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Set("ETag", `"e"`)
 		w.Header().Set("Content-Length", fmt.Sprint(packed.Len()))
-		w.Write(packed.Bytes())
+		_, _ = w.Write(packed.Bytes())
 	}), nil)
 	for _, name := range []string{"held", "passing"} {
 		request, _ := http.NewRequest(http.MethodPost, "http://"+r.front+"/", bytes.NewReader(packed.Bytes()))
@@ -117,7 +117,7 @@ func TestC12NothingIsUnpacked(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(res.Body)
-		res.Body.Close()
+		shut(res.Body)
 		if err != nil || res.StatusCode != http.StatusOK || !bytes.Equal(body, packed.Bytes()) || res.Header.Get("Content-Encoding") != "gzip" || res.Header.Get("ETag") != `"e"` || res.ContentLength != int64(packed.Len()) {
 			t.Errorf("%s: %d, %d bytes, %v, %v", name, res.StatusCode, len(body), res.Header, err)
 		}
@@ -128,7 +128,7 @@ func TestTrailersPassBothWays(t *testing.T) {
 	t.Parallel()
 	r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "X-Declared")
-		io.Copy(w, r.Body)
+		_, _ = io.Copy(w, r.Body)
 		w.Header().Set("X-Declared", r.Trailer.Get("X-Sum"))
 		w.Header().Set(http.TrailerPrefix+"X-Undeclared", "2")
 	}), nil)
@@ -143,7 +143,7 @@ func TestTrailersPassBothWays(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(res.Body)
-		res.Body.Close()
+		shut(res.Body)
 		if string(body) != "body" || res.Trailer.Get("X-Declared") != "1" || res.Trailer.Get("X-Undeclared") != "2" {
 			t.Errorf("%s: body %q, trailers %v", name, body, res.Trailer)
 		}
@@ -156,7 +156,7 @@ func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 		t.Run(contentType, func(t *testing.T) {
 			t.Parallel()
 			next := make(chan struct{})
-			r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, r *http.Request) {
+			r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, _ *http.Request) {
 				switch contentType {
 				case "known length":
 					w.Header().Set("Content-Length", "60")
@@ -166,8 +166,8 @@ func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 					w.Header().Set("Content-Type", contentType)
 				}
 				for range 3 {
-					fmt.Fprintf(w, "%20s", "piece\n")
-					http.NewResponseController(w).Flush()
+					_, _ = fmt.Fprintf(w, "%20s", "piece\n")
+					_ = http.NewResponseController(w).Flush()
 					<-next
 				}
 			}), nil)
@@ -176,7 +176,7 @@ func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer res.Body.Close()
+			defer shut(res.Body)
 			piece := make([]byte, 20)
 			for range 3 { // each is sent only after the one before was received
 				if _, err := io.ReadFull(res.Body, piece); err != nil {
@@ -191,8 +191,8 @@ func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 func TestC14TunnelOutlivesTheTimeouts(t *testing.T) {
 	t.Parallel()
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
-		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		io.Copy(conn, rest)
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(conn, rest)
 	}), func(s *Settings, _ *GateSettings) {
 		s.Timeouts.Total, s.Timeouts.FirstByte, s.Timeouts.StreamIdle = 100e6, 100e6, 100e6
 	})
@@ -206,19 +206,19 @@ func TestC14TunnelOutlivesTheTimeouts(t *testing.T) {
 	}
 	for range 3 {
 		time.Sleep(100 * time.Millisecond)
-		io.WriteString(conn, "echo\n")
+		_, _ = io.WriteString(conn, "echo\n")
 		if line, err := answers.ReadString('\n'); err != nil || line != "echo\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	conn.Close()
+	shut(conn)
 	until(t, "the tunnel ends", r.quiet)
 }
 
 func TestInterimAnswersPass(t *testing.T) {
 	t.Parallel()
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, _ *bufio.Reader) {
-		io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
+		_, _ = io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
 	}), nil)
 	open(r.gate)
 	_, answers := r.raw(t, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -241,8 +241,8 @@ func TestC15UnixSocketSeesTheClientsHost(t *testing.T) {
 		hosts <- [2]string{r.Host, r.Header.Get("X-Forwarded-For")}
 	})}
 	done := make(chan struct{})
-	go func() { server.Serve(listener); close(done) }()
-	t.Cleanup(func() { server.Close(); <-done })
+	go func() { _ = server.Serve(listener); close(done) }()
+	t.Cleanup(func() { shut(server); <-done })
 	address := tcp(path)
 	address.Network = "unix"
 	r := socketRig(t, address, nil)
@@ -266,7 +266,7 @@ func TestC71RequestThatComesBackIsRefused(t *testing.T) {
 
 			return
 		}
-		defer res.Body.Close()
+		defer shut(res.Body)
 		w.WriteHeader(res.StatusCode)
 	})
 	r = socketRig(t, loop, nil)

@@ -90,6 +90,7 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("GET "+path+"/ready", s.modelReady)
 		mux.HandleFunc("POST "+path+"/infer", s.modelInfer)
 	}
+	mux.HandleFunc("POST /v2/repository/index", s.repositoryIndex)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, faultf(unknown, "%s %s: no such path", r.Method, shorten([]byte(r.URL.Path))))
 	})
@@ -99,6 +100,24 @@ func (s *Server) routes() http.Handler {
 
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) {
 	reply(w, map[string]any{"name": "pilotlight", "version": s.settings.Version, "extensions": []string{}})
+}
+
+// repositoryIndex lists the models, as Triton does: the protocol itself has no list, and who warms this server wants to know what to warm.
+func (s *Server) repositoryIndex(w http.ResponseWriter, _ *http.Request) {
+	type entry struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+		State   string `json:"state"`
+	}
+	index := make([]entry, 0, len(s.models))
+	for _, m := range s.models {
+		state := "READY"
+		if !s.ready(m) {
+			state = "LOADING"
+		}
+		index = append(index, entry{Name: m.Name, Version: version, State: state})
+	}
+	reply(w, index)
 }
 
 func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) {

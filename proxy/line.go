@@ -1,0 +1,185 @@
+package proxy
+
+import (
+	"context"
+	"time"
+)
+
+// wait is the part of [Gate.Wait] for a gate that does not pass.
+func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
+	if outcome, decided := g.enter(t, body); decided {
+		return outcome
+	}
+	if body != nil {
+		body.pump(g, t)
+	}
+	select {
+	case outcome := <-t.wake:
+		return outcome
+	case <-ctx.Done():
+		return g.abandon(t)
+	}
+}
+
+// enter puts t in line, or says at once what becomes of it.
+func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
+	g.mu.Lock()
+	defer g.unlock()
+	now := time.Now()
+	outcome, decided = g.admit(t, body, now)
+	if decided {
+		if outcome != Proceed {
+			g.totals[outcome]++
+		}
+
+		return outcome, true
+	}
+	if t.wake == nil {
+		t.wake = make(chan Outcome, 1)
+	}
+	t.body, t.since = body, now
+	g.queue.push(t, body == nil || body.settled())
+	if g.Mode() == Ramping {
+		g.release()
+	}
+	g.setAlarm(now)
+
+	return Proceed, false
+}
+
+// admit decides whether t is to be held.
+func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, decided bool) {
+	switch mode := g.Mode(); {
+	case mode == Passing:
+		return Proceed, true
+	case mode == Refusing:
+		return Refused, true
+	case mode == Ramping && g.queue.len() == 0 && g.ramp.free():
+		g.ramp.give(t, now)
+
+		return Proceed, true
+	case g.refuse:
+		return Drained, true
+	case g.queue.len() >= g.settings.Hold.MaxRequests:
+		return Full, true
+	}
+	limit := g.settings.Hold.MaxWait.Start.Std()
+	if g.served {
+		limit = g.settings.Hold.MaxWait.Restart.Std()
+	}
+	t.deadline = now.Add(limit - t.held)
+	if !t.deadline.After(now) {
+		return TimedOut, true
+	}
+	if body != nil {
+		return body.reserve(&g.budget, int64(g.settings.Hold.MaxBody), int64(g.settings.Hold.MaxStreamBody))
+	}
+
+	return Proceed, false
+}
+
+// abandon takes t, whose client left, out of the line, or its permit back if it was let through at the same moment.
+func (g *Gate) abandon(t *Ticket) Outcome {
+	g.mu.Lock()
+	defer g.unlock()
+	if t.place == inLine {
+		g.end(t, Gone, time.Now())
+	}
+	<-t.wake
+	g.backlog.answered(t)
+	g.ramp.take(t)
+	g.release()
+
+	return Gone
+}
+
+// bodySettled is called by the pump once a body needs no more reading before its release, or cannot be read any further.
+func (g *Gate) bodySettled(t *Ticket, err error) {
+	g.mu.Lock()
+	defer g.unlock()
+	if t.place != inLine {
+		return
+	}
+	if err != nil {
+		g.end(t, Gone, time.Now())
+
+		return
+	}
+	g.queue.complete(t)
+	g.release()
+}
+
+// release lets through whom it may. The caller holds the lock.
+func (g *Gate) release() {
+	if g.Mode() != Ramping {
+		return
+	}
+	now := time.Now()
+	for g.ramp.free() {
+		t := g.queue.next()
+		if t == nil {
+			return
+		}
+		g.end(t, Proceed, now)
+	}
+	g.setAlarm(now)
+}
+
+// dismiss ends every hold. The caller holds the lock.
+func (g *Gate) dismiss(outcome Outcome) {
+	now := time.Now()
+	for t := g.queue.first(); t != nil; t = g.queue.first() {
+		g.end(t, outcome, now)
+	}
+}
+
+// end ends the hold of t. The caller holds the lock.
+func (g *Gate) end(t *Ticket, outcome Outcome, now time.Time) {
+	g.queue.remove(t)
+	t.held += now.Sub(t.since)
+	g.longest = max(g.longest, t.held)
+	g.totals[outcome]++
+	if outcome == Proceed {
+		g.ramp.give(t, now)
+		g.backlog.let(t)
+	}
+	if t.body != nil {
+		t.body.release()
+	}
+	t.wake <- outcome
+}
+
+// setAlarm sets the one timer to the next moment at which something must happen by itself. The caller holds the lock.
+func (g *Gate) setAlarm(now time.Time) {
+	if g.queue.len() == 0 {
+		return
+	}
+	next := g.queue.deadlines[0].deadline
+	if oldest := g.ramp.out.first; oldest != nil && g.Mode() == Ramping && oldest.granted.Add(patience).Before(next) {
+		next = oldest.granted.Add(patience)
+	}
+	if !g.alarm.IsZero() && !next.Before(g.alarm) {
+		return // it fires earlier, and will be set again then
+	}
+	g.alarm = next
+	if g.timer == nil {
+		g.timer = time.AfterFunc(next.Sub(now), g.tick)
+	} else {
+		g.timer.Reset(next.Sub(now))
+	}
+}
+
+// tick does what is due.
+func (g *Gate) tick() {
+	g.mu.Lock()
+	defer g.unlock()
+	now := time.Now()
+	g.alarm = time.Time{}
+	for t := g.queue.late(now); t != nil; t = g.queue.late(now) {
+		g.end(t, TimedOut, now)
+	}
+	if g.Mode() == Ramping && g.queue.len() > 0 && g.ramp.lapse(now) {
+		g.release()
+	}
+	g.setAlarm(now)
+}
