@@ -1,3 +1,3 @@
-// Package memnet holds an in-memory network for tests: a listener and its dialer over net.Pipe.
+// Package memnet holds an in-memory network for tests: a listener, its dialer and buffered connections that close as TCP's do.
 // It refuses to know what is spoken over it.
 package memnet
