@@ -103,7 +103,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	switch {
 	case r.URL.Path == "/v2":
-		_, _ = io.WriteString(w, `{"name":"fake","version":"1","extensions":[]}`)
+		_, _ = io.WriteString(w, `{"name":"fake","version":"1","extensions":["model_configuration"]}`)
 	case r.URL.Path == "/v2/health/ready":
 	case r.URL.Path == "/v2/repository/index":
 		f.index(w)
@@ -126,11 +126,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fake) index(w http.ResponseWriter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := []map[string]string{}
+	list := make([]string, 0, len(f.models))
 	for name := range f.models {
-		list = append(list, map[string]string{"name": name, "version": "1", "state": "READY"})
+		list = append(list, fmt.Sprintf(`{"name":%q,"version":"1","state":"READY"}`, name))
 	}
-	_ = json.NewEncoder(w).Encode(list)
+	_, _ = io.WriteString(w, "["+strings.Join(list, ",")+"]")
 }
 
 func (f *fake) infer(w http.ResponseWriter, r *http.Request, model *fakeModel, body []byte) {
@@ -235,10 +235,10 @@ func shapeOf(t *testing.T, report warmup.Report, name, shape string) warmup.Shap
 	return warmup.ShapeReport{}
 }
 
-// within is a context that ends a test that would run for ever in fake time.
-func within(t *testing.T, limit time.Duration) context.Context {
+// anHour is a context that ends a test that would run for ever in fake time.
+func anHour(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
 
 	return ctx

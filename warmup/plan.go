@@ -103,11 +103,6 @@ func (p Plan) Names() []string {
 	return names
 }
 
-// trusts says whether the backend's own word that it is ready is waited for; if not, it may come only after an inference.
-func (p Plan) trusts() bool {
-	return !slices.ContainsFunc(p.steps, func(s step) bool { return s.kind == KindWait && s.wait.Order == OrderInfer })
-}
-
 func newStep(config StepConfig) (step, error) {
 	made := step{
 		name: config.Name, needs: config.Needs, timeout: config.Timeout.Std(), retries: DefaultRetries, optional: config.Optional,

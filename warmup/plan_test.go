@@ -28,7 +28,7 @@ func TestNewPlan(t *testing.T) {
 		{"needed twice", []warmup.StepConfig{waits("b", "a", "a"), waits("a")}, []string{"a", "b"}, ""},
 		{"cycle", []warmup.StepConfig{waits("x"), waits("in", "a"), waits("a", "x", "b"), waits("b", "c"), waits("c", "a")}, nil, "a needs b needs c needs a"},
 		{"cycle of one", []warmup.StepConfig{waits("a", "a")}, nil, "a needs a"},
-		{"unknown need", []warmup.StepConfig{waits("weights"), waits("up", "weigths")}, nil, `step "up" needs "weigths", which is no step; the nearest is "weights"`},
+		{"unknown need", []warmup.StepConfig{waits("weights"), waits("up", "wheights")}, nil, `step "up" needs "wheights", which is no step; the nearest is "weights"`},
 		{"unknown need, nothing near", []warmup.StepConfig{waits("weights"), waits("up", "x")}, nil, `step "up" needs "x", which is no step`},
 		{"same name", []warmup.StepConfig{waits("a"), waits("a")}, nil, `steps[1]: a step named "a" stands above`},
 		{"no name", []warmup.StepConfig{waits("")}, nil, "steps[0]: it has no name"},
@@ -52,7 +52,7 @@ func TestNewPlan(t *testing.T) {
 }
 
 func BenchmarkPlanOf1000Steps(b *testing.B) {
-	var steps []warmup.StepConfig
+	steps := make([]warmup.StepConfig, 0, 1000)
 	for i := range 1000 {
 		var needs []string
 		for j := max(0, i-3); j < i; j++ {

@@ -25,6 +25,8 @@ type run struct {
 	up       sync.Once
 
 	// Guarded by Runner.mu.
+	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
+	listed         map[string]bool
 	started, ended time.Time
 	err            error
 	models         []ModelReport
@@ -71,7 +73,7 @@ func (e *skippedError) Error() string {
 func (e *skippedError) Unwrap() error { return e.err }
 
 func newRun(r *Runner) *run {
-	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), started: time.Now()}
+	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)

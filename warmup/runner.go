@@ -235,14 +235,13 @@ func (r *Runner) models(ctx context.Context, dialect backend.Dialect) ([]string,
 	found := slices.Clone(r.found)
 	r.mu.Unlock()
 	if len(found) == 0 {
-		if r.plan.trusts() {
-			// Until the server as a whole is ready, its list is not complete.
-			if err := dialect.Ready(ctx, ""); err != nil {
-				return nil, err
-			}
-		}
 		listed, err := dialect.Models(ctx)
 		if errors.Is(err, backend.ErrNotOffered) && len(models) == 0 {
+			// A server that is not through with its start may answer anything.
+			if notReady := dialect.Ready(ctx, ""); notReady != nil {
+				return nil, notReady
+			}
+
 			return nil, fmt.Errorf("find models: this server lists none, name them under models: %w", err)
 		}
 		if err != nil && !errors.Is(err, backend.ErrNotOffered) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ func TestRunWaitsForALateBackend(t *testing.T) {
 			return true
 		}
 		runner, seen, _ := newRunner(t, f, warmup.Settings{Models: []string{"m"}})
-		if _, err := runner.Run(within(t, time.Hour)); err != nil {
+		if _, err := runner.Run(anHour(t)); err != nil {
 			t.Fatal(err)
 		}
 		if asked := f.count("GET /v2"); asked < 60 || asked > 200 {
@@ -151,7 +152,7 @@ func TestC28RequiredShapeFails(t *testing.T) {
 				runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Steps: []warmup.StepConfig{
 					waits("up"), infers("small", warmup.InferConfig{Grid: warmup.GridConfig{Batch: []int{1}}}, "up"), large,
 				}}})
-				report, err := runner.Run(within(t, time.Hour))
+				report, err := runner.Run(anHour(t))
 				got := model(t, report, "m")
 				for _, want := range []string{"m", "batch=128", test.status, "CUDA out of memory"} {
 					if !strings.Contains(got.Text, want) {
@@ -193,7 +194,7 @@ func TestC29InferenceThatNeverAnswers(t *testing.T) {
 		shapes.Timeout = units.Duration(20 * time.Second)
 		runner, seen, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Steps: []warmup.StepConfig{retries(shapes, 2)}}})
 		begin := time.Now()
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if err == nil || !strings.Contains(err.Error(), "model bad: infer bad batch=2: timed out after 20s") {
 			t.Errorf("got %v", err)
 		}
@@ -225,7 +226,7 @@ func TestC29LaterInferenceThatNeverAnswers(t *testing.T) {
 		}}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{})
 		begin := time.Now()
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if err != nil || model(t, report, "m").Outcome != warmup.Warm {
 			t.Errorf("got %+v, %v", report.Models, err)
 		}
@@ -256,10 +257,10 @@ func TestC36ReadyOnlyAfterTheFirstInference(t *testing.T) {
 				}
 				up := waits("up")
 				up.Wait.Order = test.order
-				runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{
+				runner, _, _ := newRunner(t, f, warmup.Settings{Models: []string{"m"}, Config: warmup.Config{
 					Timeout: units.Duration(time.Minute), Steps: []warmup.StepConfig{up, infers("shapes", warmup.InferConfig{}, "up")},
 				}})
-				report, err := runner.Run(within(t, time.Hour))
+				report, err := runner.Run(anHour(t))
 				if test.ok && (err != nil || model(t, report, "m").Outcome != warmup.Warm) {
 					t.Errorf("got %+v, %v", report.Models, err)
 				}
@@ -284,10 +285,10 @@ func TestC39LoadTakesLongerThanTheLimit(t *testing.T) {
 
 			return loading
 		}
-		runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Timeout: units.Duration(20 * time.Second)}})
+		runner, _, _ := newRunner(t, f, warmup.Settings{Models: []string{"m"}, Config: warmup.Config{Timeout: units.Duration(20 * time.Second)}})
 		failures := 0
 		for {
-			report, err := runner.Run(within(t, time.Hour))
+			report, err := runner.Run(anHour(t))
 			if err == nil {
 				if model(t, report, "m").Outcome != warmup.Warm {
 					t.Errorf("got %+v", report.Models)
@@ -312,19 +313,19 @@ func TestC39LoadTakesLongerThanTheLimit(t *testing.T) {
 func TestBusyIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, map[string]*fakeModel{"m": {shape: "[1]", infer: func(n, _ int) (time.Duration, int, string) {
-			switch {
-			case n%3 == 1:
+			switch n % 3 {
+			case 1:
 				return 0, http.StatusTooManyRequests, "queue full"
-			case n%3 == 2:
+			case 2:
 				return 0, http.StatusServiceUnavailable, "busy"
+			default:
+				return 10 * ms, http.StatusOK, ""
 			}
-
-			return 10 * ms, http.StatusOK, ""
 		}}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{
 			Steps: []warmup.StepConfig{retries(infers("shapes", warmup.InferConfig{}), 0)},
 		}})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if err != nil || model(t, report, "m").Outcome != warmup.Warm {
 			t.Fatalf("got %+v, %v", report.Models, err)
 		}
@@ -345,9 +346,9 @@ func TestRefusedCredentialsAreNoReasonToWait(t *testing.T) {
 
 			return true
 		}
-		runner, _, _ := newRunner(t, f, warmup.Settings{})
+		runner, _, _ := newRunner(t, f, warmup.Settings{Models: []string{"m"}})
 		begin := time.Now()
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if !errors.Is(err, backend.ErrCredentialsRefused) || time.Since(begin) > time.Second {
 			t.Errorf("got %v after %v", err, time.Since(begin))
 		}
@@ -368,7 +369,7 @@ func TestNotConvergedIsAnOutcomeAndNoError(t *testing.T) {
 		runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{
 			Steps: []warmup.StepConfig{infers("shapes", warmup.InferConfig{MaxRequests: 50})},
 		}})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		got := model(t, report, "m")
 		if err != nil || got.Outcome != warmup.Degraded || !slices.Equal(got.Reasons, []warmup.Reason{warmup.ReasonNotConverged}) || !strings.Contains(got.Text, "50 requests") {
 			t.Errorf("got %+v, %v", got, err)
@@ -387,7 +388,7 @@ func TestShapeThatMovesGoesBack(t *testing.T) {
 			return 20 * ms, http.StatusOK, ""
 		}}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,11 +413,49 @@ func TestShapeThatMovesEachTimeHasNotConverged(t *testing.T) {
 			return 20 * ms, http.StatusOK, ""
 		}}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if s := shapeOf(t, report, "m", "batch=1"); err != nil || s.State != warmup.ShapeNotConverged || s.Rounds != 3 || !strings.Contains(s.Text, "3 verifications") {
 			t.Errorf("got %+v, %v", s, err)
 		}
 	})
+}
+
+// TestEveryWorkerGetsItsShare has two processes behind one port, of which one gets requests only when the other is busy.
+func TestEveryWorkerGetsItsShare(t *testing.T) {
+	for _, test := range []struct {
+		workers   int
+		warm, all int
+	}{{2, 3, 0}, {1, 0, 3}} {
+		t.Run(fmt.Sprint(test.workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cold := 3
+				var f *fake
+				f = newFake(t, map[string]*fakeModel{"m": {shape: "[1]", infer: func(int, int) (time.Duration, int, string) {
+					if f.inFlight > 0 && cold > 0 {
+						cold--
+
+						return time.Second, http.StatusOK, ""
+					}
+
+					return 20 * ms, http.StatusOK, ""
+				}}})
+				runner, _, _ := newRunner(t, f, warmup.Settings{Workers: test.workers})
+				report, err := runner.Run(anHour(t))
+				if err != nil || model(t, report, "m").Outcome != warmup.Warm {
+					t.Errorf("got %+v, %v", report.Models, err)
+				}
+				if cold != test.all {
+					t.Errorf("%d requests would still find the second process cold, expected %d", cold, test.all)
+				}
+				if test.workers == 1 {
+					return
+				}
+				if s := shapeOf(t, report, "m", "batch=1 concurrency=2"); s.Seen.ColdEvents != test.warm || s.State != warmup.ShapeConverged || s.Seen.N != 12 {
+					t.Errorf("got %+v", s)
+				}
+			})
+		})
+	}
 }
 
 func TestGuessedShapeMayBeRefused(t *testing.T) {
@@ -429,7 +468,7 @@ func TestGuessedShapeMayBeRefused(t *testing.T) {
 			return 20 * ms, http.StatusOK, ""
 		}}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{Workers: 2})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if err != nil || model(t, report, "m").Outcome != warmup.Warm {
 			t.Errorf("got %+v, %v", report.Models, err)
 		}
@@ -449,7 +488,7 @@ func TestUntilIsANumberOfRequests(t *testing.T) {
 		runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Steps: []warmup.StepConfig{
 			infers("shapes", warmup.InferConfig{Until: 3, Grid: warmup.GridConfig{Batch: []int{1, 2}, Concurrency: []int{1}}}),
 		}}})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		if s := shapeOf(t, report, "m", "batch=2"); err != nil || s.State != warmup.ShapeCounted || s.Seen.N != 3 || f.models["m"].n != 6 {
 			t.Errorf("got %+v, %v, %d requests", s, err, f.models["m"].n)
 		}
@@ -463,7 +502,7 @@ func TestTimeUsedUpIsNotConverged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, map[string]*fakeModel{"slow": {infer: steadily(10 * time.Second)}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Timeout: units.Duration(2 * time.Minute)}})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		got := model(t, report, "slow")
 		if err != nil || got.Outcome != warmup.Degraded || !slices.Equal(got.Reasons, []warmup.Reason{warmup.ReasonNotConverged}) {
 			t.Errorf("got %+v, %v", got, err)
@@ -480,7 +519,7 @@ func TestNoRequestIsMadeUpForSequences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, map[string]*fakeModel{"m": {infer: steadily(ms), config: `{"sequence_batching":{}}`}})
 		runner, _, _ := newRunner(t, f, warmup.Settings{})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		got := model(t, report, "m")
 		if err != nil || got.Outcome != warmup.Unwarmed || !slices.Equal(got.Reasons, []warmup.Reason{warmup.ReasonWarmedNothing}) || !strings.Contains(got.Text, "sequence") {
 			t.Errorf("got %+v, %v", got, err)
@@ -506,11 +545,11 @@ func TestServerWithoutAList(t *testing.T) {
 			return true
 		}
 		runner, _, _ := newRunner(t, f, warmup.Settings{})
-		if _, err := runner.Run(within(t, time.Hour)); !errors.Is(err, backend.ErrNotOffered) || !strings.Contains(err.Error(), "name them under models") {
+		if _, err := runner.Run(anHour(t)); !errors.Is(err, backend.ErrNotOffered) || !strings.Contains(err.Error(), "name them under models") {
 			t.Errorf("got %v", err)
 		}
 		named, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Steps: []warmup.StepConfig{infers("m", warmup.InferConfig{Model: "m"})}}})
-		if report, err := named.Run(within(t, time.Hour)); err != nil || model(t, report, "m").Outcome != warmup.Warm {
+		if report, err := named.Run(anHour(t)); err != nil || model(t, report, "m").Outcome != warmup.Warm {
 			t.Errorf("named by its step: %+v, %v", report.Models, err)
 		}
 	})
@@ -526,7 +565,7 @@ func TestFailedStepFailsOnlyWhatNeedsIt(t *testing.T) {
 		runner, _, _ := newRunner(t, f, warmup.Settings{Config: warmup.Config{Steps: []warmup.StepConfig{
 			only("first", "a"), only("second", "b", "first"), only("third", "b", "second"), only("other", "c"),
 		}}, Required: func(model string) bool { return model != "b" }})
-		report, err := runner.Run(within(t, time.Hour))
+		report, err := runner.Run(anHour(t))
 		want := []warmup.StepState{warmup.StepFailed, warmup.StepSucceeded, warmup.StepSkipped, warmup.StepSkipped}
 		for i, s := range report.Steps {
 			name := []string{"first", "other", "second", "third"}[i]
@@ -587,6 +626,9 @@ func TestReportWhileRunning(t *testing.T) {
 		for ticker := time.NewTicker(50 * ms); ; {
 			select {
 			case <-ticker.C:
+				if !runner.Report().Running {
+					continue
+				}
 				estimated = append(estimated, runner.Remaining()+time.Since(begin))
 				if _, err := json.Marshal(runner.Report()); err != nil {
 					t.Error(err)

@@ -101,11 +101,11 @@ func (c *run) remaining() time.Duration {
 	slowest := map[key]time.Duration{}
 	for _, s := range c.shapes {
 		at := key{s.report.Step, s.report.Model}
-		slowest[at] = max(slowest[at], s.report.Seen.Level)
+		slowest[at] = max(slowest[at], s.level())
 	}
 	for _, s := range c.shapes {
 		at := key{s.report.Step, s.report.Model}
-		level := s.report.Seen.Level
+		level := s.level()
 		if level == 0 {
 			level = slowest[at]
 		}
@@ -117,6 +117,15 @@ func (c *run) remaining() time.Duration {
 	}
 
 	return longest
+}
+
+// level is what a request of this shape takes, once that is known: the first ones tell what coldness costs.
+func (s *shape) level() time.Duration {
+	if s.report.Seen.N < 5 {
+		return 0
+	}
+
+	return s.report.Seen.Level
 }
 
 // ahead is the least number of requests, one after the other, that the shape still needs.

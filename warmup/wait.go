@@ -14,9 +14,9 @@ const (
 	// probeShare is the inverse of the share of a core that the attempts to find a listener may cost, by the cost of the last ones.
 	probeShare = 200
 	// probeLeast is how late a listener may be noticed. Not the attempt but waking up for it is what costs, some 40 to 80 µs in a virtual
-	// machine: at 8 ms that is a little more than half a percent of a core. The odd 100 µs let the runtime, whose poller counts whole
+	// machine: at 7 ms that is less than a percent of a core. The odd 100 µs let the runtime, whose poller counts whole
 	// milliseconds, wake up once and not twice.
-	probeLeast = 8*time.Millisecond + 100*time.Microsecond
+	probeLeast = 7*time.Millisecond + 100*time.Microsecond
 	// probeMost bounds the pause when attempts are dear: names, and addresses of other hosts.
 	probeMost = 250 * time.Millisecond
 	// loadingFirst and loadingMost bound the pauses between questions to a server that answers and is not ready.
@@ -52,6 +52,9 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 	for _, model := range models {
 		c.models = append(c.models, ModelReport{Name: model})
 	}
+	for _, model := range c.runner.found {
+		c.listed[model] = true
+	}
 	c.runner.mu.Unlock()
 	c.runner.emit(Event{Kind: ModelsFound, Models: slices.Clone(models)})
 
@@ -60,6 +63,14 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 
 // waitFor waits until the backend has loaded the model, by its own word or by an inference.
 func (c *run) waitFor(ctx context.Context, n *node, model string) error {
+	c.runner.mu.Lock()
+	listed := c.listed[model]
+	delete(c.listed, model)
+	c.runner.mu.Unlock()
+	if listed && n.wait.Order == OrderStatus {
+		return nil
+	}
+
 	return c.poll(ctx, func(ctx context.Context) error {
 		dialect, err := c.runner.speak(ctx)
 		if err != nil {
@@ -116,7 +127,7 @@ func (c *run) sawAnswer(err error) {
 
 // listening waits until something accepts connections at the backend's address.
 func (c *run) listening(ctx context.Context) error {
-	probe := c.runner.settings.Client.NewProbe()
+	probe := c.runner.settings.Client.NewProbe(ctx)
 	defer probe.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()

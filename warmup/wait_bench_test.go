@@ -3,7 +3,6 @@ package warmup_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +97,7 @@ func answerAsOIP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v2":
 		_, _ = io.WriteString(w, `{"name":"fake","version":"1","extensions":[]}`)
 	case r.URL.Path == "/v2/repository/index":
-		_ = json.NewEncoder(w).Encode([]map[string]string{{"name": "m", "version": "1", "state": "READY"}})
+		_, _ = io.WriteString(w, `[{"name":"m","version":"1","state":"READY"}]`)
 	case strings.HasSuffix(r.URL.Path, "/ready"):
 	case strings.HasSuffix(r.URL.Path, "/config"):
 		http.NotFound(w, r)
@@ -194,7 +193,7 @@ func listens(b *testing.B, runner *warmup.Runner, where string, n int) []time.Du
 		b.Fatal(err)
 	}
 	lines := bufio.NewScanner(output)
-	var latencies []time.Duration
+	latencies := make([]time.Duration, 0, n)
 	for range n {
 		_, _ = io.WriteString(input, "listen\n")
 		if _, err := runner.Run(b.Context()); err != nil {

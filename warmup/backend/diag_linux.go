@@ -35,14 +35,14 @@ type diag struct {
 
 // newDiag returns nil where sock_diag does not work. The kernel says the same, "no such entry", when its module is missing and when nobody
 // listens, so it is tried out on a listener of our own first.
-func newDiag() *diag {
+func newDiag(ctx context.Context) *diag {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
 		return nil
 	}
 	d := &diag{fd: fd}
 	var config net.ListenConfig
-	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		d.close()
 

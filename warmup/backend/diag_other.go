@@ -2,12 +2,15 @@
 
 package backend
 
-import "net/netip"
+import (
+	"context"
+	"net/netip"
+)
 
 // diag is Linux's.
 type diag struct{}
 
-func newDiag() *diag { return nil }
+func newDiag(context.Context) *diag { return nil }
 
 func (d *diag) close() {}
 

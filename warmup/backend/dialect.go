@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // Dialect is how one server type is spoken to. All methods are safe for concurrent use; errors of those that call the server are *Error.
@@ -90,7 +91,10 @@ func Detect(ctx context.Context, client *Client) (Dialect, error) {
 			}
 		}
 
-		return NewOIP(client), nil
+		dialect := NewOIP(client)
+		dialect.plain = !slices.Contains(server.Extensions, "model_configuration")
+
+		return dialect, nil
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
 		return nil, &Error{Act: act, Kind: ErrCredentialsRefused, Status: answer.Status, Excerpt: excerpt(answer.Body)}
 	case answer.Status == http.StatusTooManyRequests || answer.Status >= http.StatusInternalServerError:

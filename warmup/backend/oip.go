@@ -13,7 +13,11 @@ import (
 
 // OIP speaks the Open Inference Protocol, version 2, over HTTP: Triton, MLServer, KServe's servers, OpenVINO Model Server, and our own
 // worker. Where Triton offers more than the protocol, it is asked for and done without when it is not there.
-type OIP struct{ client *Client }
+type OIP struct {
+	client *Client
+	// plain is true when the server said of itself that it has no model configuration to ask for.
+	plain bool
+}
 
 // NewOIP returns the dialect of the server that client speaks to.
 func NewOIP(client *Client) *OIP { return &OIP{client: client} }
@@ -54,7 +58,8 @@ func (o *OIP) Ready(ctx context.Context, model string) error {
 	return nil
 }
 
-// Models implements [Dialect]. The protocol itself has no list; Triton's index is asked for those whose state is READY.
+// Models implements [Dialect]. The protocol itself has no list; Triton's index is asked for those whose state is READY. As long as one is
+// loading the list is not complete, which is ErrNotYet.
 func (o *OIP) Models(ctx context.Context) ([]string, error) {
 	const act = "list models: POST /v2/repository/index"
 	answer, err := o.client.control(ctx, http.MethodPost, "/v2/repository/index", []byte("{}"))
@@ -78,6 +83,9 @@ func (o *OIP) Models(ctx context.Context) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}
 	for _, model := range index {
+		if model.State == "LOADING" {
+			return nil, &Error{Act: act, Kind: ErrNotYet, Err: fmt.Errorf("model %s is loading", model.Name)}
+		}
 		// One entry for each version.
 		if model.State == "READY" && model.Name != "" && !seen[model.Name] {
 			seen[model.Name] = true
@@ -108,6 +116,9 @@ func (o *OIP) Describe(ctx context.Context, model string) (Model, error) {
 	described := Model{Name: model, Inputs: metadata.Inputs, Outputs: metadata.Outputs, Batched: batched(metadata.Inputs)}
 	if len(metadata.Inputs) == 0 {
 		described.NoRequest = "its metadata names no inputs"
+	}
+	if o.plain {
+		return described, nil
 	}
 	if err := o.configure(ctx, &described); err != nil {
 		return Model{}, err

@@ -98,6 +98,7 @@ func TestModels(t *testing.T) {
 		{"no index", reply{404, ""}, nil, backend.ErrNotOffered},
 		{"not a list", reply{200, `{}`}, nil, backend.ErrNotOffered},
 		{"loading", reply{503, ""}, nil, backend.ErrNotYet},
+		{"one is loading", reply{200, `[{"name":"a","state":"READY"},{"name":"b","state":"LOADING"}]`}, nil, backend.ErrNotYet},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,6 +145,23 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("got tensors %+v, %+v", got.Inputs, got.Outputs)
 			}
 		})
+	}
+}
+
+func TestConfigurationIsAskedForWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	for extensions, want := range map[string]int{`["model_configuration"]`: 8, `["classification"]`: 0} {
+		client := serve(t, fake{
+			"GET /v2": {200, `{"name":"x","version":"1","extensions":` + extensions + `}`}, "GET /v2/models/m": {200, metadata},
+			"GET /v2/models/m/config": {200, `{"max_batch_size":8}`},
+		}, backend.ClientSettings{})
+		dialect, err := backend.Detect(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := dialect.Describe(t.Context(), "m"); err != nil || got.MaxBatch != want {
+			t.Errorf("extensions %s: got %+v, %v", extensions, got, err)
+		}
 	}
 }
 

@@ -21,10 +21,10 @@ type Probe struct {
 }
 
 // NewProbe returns a Probe of the client's address.
-func (c *Client) NewProbe() *Probe {
+func (c *Client) NewProbe(ctx context.Context) *Probe {
 	p := &Probe{client: c}
 	if len(c.loopback) > 0 {
-		p.kernel = newDiag()
+		p.kernel = newDiag(ctx)
 	}
 
 	return p

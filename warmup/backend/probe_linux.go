@@ -1,41 +1,57 @@
 package backend
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // probeTCP connects to a loopback address without a goroutine, a timer or the poller: the kernel has its own answer ready when connect returns.
 func probeTCP(address netip.AddrPort) error {
+	var port [2]byte
+	binary.BigEndian.PutUint16(port[:], address.Port())
 	if address.Addr().Is4() {
-		return probe(unix.AF_INET, &unix.SockaddrInet4{Port: int(address.Port()), Addr: address.Addr().As4()})
+		to := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: binary.NativeEndian.Uint16(port[:]), Addr: address.Addr().As4()}
+
+		return probe(unix.AF_INET, unsafe.Pointer(&to), unix.SizeofSockaddrInet4) //nolint:gosec // an argument of a system call
 	}
 	if address.Addr().Zone() != "" {
 		return errNoProbe
 	}
+	to := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: binary.NativeEndian.Uint16(port[:]), Addr: address.Addr().As16()}
 
-	return probe(unix.AF_INET6, &unix.SockaddrInet6{Port: int(address.Port()), Addr: address.Addr().As16()})
+	return probe(unix.AF_INET6, unsafe.Pointer(&to), unix.SizeofSockaddrInet6) //nolint:gosec // an argument of a system call
 }
 
-func probeUnix(path string) error { return probe(unix.AF_UNIX, &unix.SockaddrUnix{Name: path}) }
+func probeUnix(path string) error {
+	to := unix.RawSockaddrUnix{Family: unix.AF_UNIX}
+	if path == "" || len(path) >= len(to.Path) || path[0] == '@' {
+		return errNoProbe
+	}
+	for i := range len(path) {
+		to.Path[i] = int8(path[i]) //nolint:gosec // the kernel's char
+	}
 
-func probe(family int, address unix.Sockaddr) error {
+	return probe(unix.AF_UNIX, unsafe.Pointer(&to), unsafe.Offsetof(to.Path)+uintptr(len(path))+1) //nolint:gosec // an argument of a system call
+}
+
+// probe makes its system calls raw: none of them blocks, and the runtime's monitor thread, which other calls wake, costs more than they do.
+func probe(family int, address unsafe.Pointer, size uintptr) error {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("make socket: %w", err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // the socket was used to look only
-	err = unix.Connect(fd, address)
-	switch {
-	case err == unix.EAGAIN:
-		// A Unix socket whose backlog is full: somebody listens.
-		return nil
-	case err == unix.EINPROGRESS:
+	defer unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) //nolint:errcheck // the socket was used to look only
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(address), size)
+	if errno == unix.EINPROGRESS {
 		return finished(fd)
-	case err != nil:
-		return err
+	}
+	// EAGAIN comes from a Unix socket whose backlog is full: somebody listens.
+	if errno != 0 && errno != unix.EAGAIN {
+		return errno
 	}
 
 	return notItself(fd)
