@@ -52,6 +52,8 @@ func (a *Auto[T]) UnmarshalText(text []byte) error {
 		if err := value.UnmarshalText(text); err != nil {
 			return err
 		}
+	case *string:
+		*value = string(text)
 	case *int:
 		n, err := strconv.Atoi(string(text))
 		if err != nil {

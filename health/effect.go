@@ -1,0 +1,41 @@
+package health
+
+import "fmt"
+
+// Effect says what a condition stands for. The condition itself moves nothing: whoever raises it also makes the move.
+type Effect int
+
+const (
+	// EffectInforms changes nothing about serving.
+	EffectInforms Effect = iota
+	// EffectDegrades goes with a scope that serves, but not as it should.
+	EffectDegrades
+	// EffectWithholds goes with a scope that is not ready, or not ready again, while it lasts.
+	EffectWithholds
+	// EffectCondemns goes with a scope that is unhealthy.
+	EffectCondemns
+)
+
+// EffectValues lists every value, in order.
+func EffectValues() []Effect {
+	return []Effect{EffectInforms, EffectDegrades, EffectWithholds, EffectCondemns}
+}
+
+// String returns the word used in the documentation.
+func (e Effect) String() string {
+	switch e {
+	case EffectInforms:
+		return "informs"
+	case EffectDegrades:
+		return "degrades"
+	case EffectWithholds:
+		return "withholds"
+	case EffectCondemns:
+		return "condemns"
+	default:
+		return fmt.Sprintf("Effect(%d)", int(e))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }

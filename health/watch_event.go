@@ -1,0 +1,48 @@
+package health
+
+import "fmt"
+
+// WatchKind is what a Watch saw.
+type WatchKind int
+
+const (
+	// Lost means that the backend refuses connections: nothing listens any more.
+	Lost WatchKind = iota
+	// Restarted means that another process listens than before, or one again after Lost: whatever was warm is gone.
+	Restarted
+	// CheckFailed means that the endpoint check failed, at least as often in a row as was asked for.
+	CheckFailed
+	// CheckPassed means that the check passes again after a CheckFailed.
+	CheckPassed
+)
+
+// WatchKindValues lists every value, in order.
+func WatchKindValues() []WatchKind { return []WatchKind{Lost, Restarted, CheckFailed, CheckPassed} }
+
+// String returns the word used in logs.
+func (k WatchKind) String() string {
+	switch k {
+	case Lost:
+		return "lost"
+	case Restarted:
+		return "restarted"
+	case CheckFailed:
+		return "check failed"
+	case CheckPassed:
+		return "check passed"
+	default:
+		return fmt.Sprintf("WatchKind(%d)", int(k))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k WatchKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// WatchEvent is one thing that a Watch saw.
+type WatchEvent struct {
+	Kind WatchKind
+	// Cause says what was seen; nil for CheckPassed.
+	Cause error
+	// InARow is how many checks failed in a row, for CheckFailed.
+	InARow int
+}

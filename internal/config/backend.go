@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// BackendConfig is the backend block of the configuration: the inference server in the same pod.
+type BackendConfig struct {
+	// Type is the server type, "auto" to recognise it.
+	Type BackendType `yaml:"type"`
+	// HTTP is where the backend speaks HTTP: host:port, [v6]:port, http://host:port/base, https://host:port/base or unix:/path. Required unless grpc or onnx is set.
+	HTTP units.Address `yaml:"http"`
+	// GRPC is where the backend speaks gRPC: host:port or unix:/path. Empty: the http address, if it speaks HTTP/2 without TLS.
+	GRPC units.Address `yaml:"grpc"`
+	// Headers are sent with the requests that Pilotlight makes by itself, by header name. Users' requests keep their own.
+	Headers map[string]HeaderConfig `yaml:"headers"`
+	// Workers is the number of processes behind the backend's port, each of which must be warmed. "auto" takes it from the server type; a number helps where it cannot be known.
+	Workers units.Auto[int] `yaml:"workers"`
+	// ConnectTimeout limits the making of one connection to the backend.
+	ConnectTimeout units.Duration `yaml:"connect_timeout"`
+	// IdleConnections are the connections to the backend that are kept for the next request.
+	IdleConnections IdleConnectionsConfig `yaml:"idle_connections"`
+	// ONNX is the embedded backend: a worker of our own that serves ONNX models, instead of http and grpc.
+	ONNX ONNXConfig `yaml:"onnx"`
+}
+
+// HeaderConfig is the value of one header: exactly one of File and Value is set.
+type HeaderConfig struct {
+	// File holds the value; white space around it is cut off. It is read again for each request, so that a rotated token works.
+	File string `yaml:"file"`
+	// Prefix comes before the value, for example "Bearer " with its space.
+	Prefix string `yaml:"prefix"`
+	// Value is the value itself. It is never shown again; a file keeps it out of the configuration too.
+	Value Secret `yaml:"value"`
+}
+
+// IdleConnectionsConfig bounds the connections to the backend that are kept for the next request.
+type IdleConnectionsConfig struct {
+	// Max is how many are kept.
+	Max int `yaml:"max"`
+	// Timeout is how long one is kept. It must be below the server's own keep-alive limit, which is often 5s.
+	Timeout units.Duration `yaml:"timeout"`
+}
+
+// ONNXConfig is the embedded backend.
+type ONNXConfig struct {
+	// Models lists what is served. Empty: there is no embedded backend.
+	Models []ONNXModelConfig `yaml:"models"`
+	// Provider is the execution provider of ONNX Runtime.
+	Provider Provider `yaml:"provider"`
+	// Options are handed to the provider as they are.
+	Options map[string]string `yaml:"options"`
+	// Threads is the number of threads that compute one inference. "auto" is one per CPU that we may use.
+	Threads units.Auto[int] `yaml:"threads"`
+	// AllowCPU lets a GPU provider fall back to the CPU instead of failing.
+	AllowCPU bool `yaml:"allow_cpu"`
+}
+
+// ONNXModelConfig is one model of the embedded backend.
+type ONNXModelConfig struct {
+	// Name is the model's name in the API.
+	Name string `yaml:"name"`
+	// Path is its .onnx file.
+	Path string `yaml:"path"`
+}
+
+// DefaultBackend returns the settings used when the user sets none.
+func DefaultBackend() BackendConfig {
+	return BackendConfig{
+		ConnectTimeout:  units.Duration(time.Second),
+		IdleConnections: IdleConnectionsConfig{Max: 512, Timeout: units.Duration(4 * time.Second)},
+	}
+}
+
+// Embedded says whether the backend is a worker of our own.
+func (b BackendConfig) Embedded() bool { return len(b.ONNX.Models) > 0 }
+
+// BackendType is the kind of server that the backend is.
+type BackendType int
+
+const (
+	// TypeAuto recognises the server by what it answers.
+	TypeAuto BackendType = iota
+	// TypeOIP is any server that speaks the Open Inference Protocol, version 2.
+	TypeOIP
+)
+
+// BackendTypeValues lists every value, in order.
+func BackendTypeValues() []BackendType { return []BackendType{TypeAuto, TypeOIP} }
+
+// String returns the word used in the configuration.
+func (t BackendType) String() string {
+	switch t {
+	case TypeAuto:
+		return "auto"
+	case TypeOIP:
+		return "oip"
+	default:
+		return fmt.Sprintf("BackendType(%d)", int(t))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (t BackendType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (t *BackendType) UnmarshalText(text []byte) error {
+	value, err := units.ParseName("server type", text, BackendTypeValues())
+	if err == nil {
+		*t = value
+	}
+
+	return err
+}
+
+// Provider is an execution provider of ONNX Runtime.
+type Provider int
+
+const (
+	// ProviderCPU computes on the CPU.
+	ProviderCPU Provider = iota
+	// ProviderCUDA computes on an NVIDIA GPU.
+	ProviderCUDA
+	// ProviderTensorRT builds a TensorRT engine for an NVIDIA GPU.
+	ProviderTensorRT
+)
+
+// ProviderValues lists every value, in order.
+func ProviderValues() []Provider { return []Provider{ProviderCPU, ProviderCUDA, ProviderTensorRT} }
+
+// String returns the word used in the configuration.
+func (p Provider) String() string {
+	switch p {
+	case ProviderCPU:
+		return "cpu"
+	case ProviderCUDA:
+		return "cuda"
+	case ProviderTensorRT:
+		return "tensorrt"
+	default:
+		return fmt.Sprintf("Provider(%d)", int(p))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (p Provider) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (p *Provider) UnmarshalText(text []byte) error {
+	value, err := units.ParseName("provider", text, ProviderValues())
+	if err == nil {
+		*p = value
+	}
+
+	return err
+}

@@ -1,0 +1,241 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/warmup"
+)
+
+// check reports values that have the right form and make no sense.
+func (d *document) check(c *Config) {
+	if c.Version != Version {
+		d.reportf("version", "expected %d, got %d: this program reads no other version", Version, c.Version)
+	}
+	d.checkBackend(c.Backend)
+	d.checkListen(c.Listen, c.Backend)
+	d.checkNumbers(c)
+	models := make([]string, 0, len(c.Models))
+	for _, model := range c.Models {
+		models = append(models, model.Name)
+	}
+	d.checkNames("models", "name", models)
+	d.checkSteps(c.Warmup.Steps)
+}
+
+// checkNumbers holds every bound of a single number.
+func (d *document) checkNumbers(c *Config) {
+	d.atLeast(1, map[string]int{
+		"limits.streams_per_connection": c.Limits.StreamsPerConnection,
+		"concurrency.ramp.start":        c.Concurrency.Ramp.Start,
+		"health.unhealthy_after":        c.Health.UnhealthyAfter,
+		"circuit.min_requests":          c.Circuit.MinRequests,
+		"circuit.half_open.requests":    c.Circuit.HalfOpen.Requests,
+		"backend.workers":               c.Backend.Workers.Or(1),
+		"backend.onnx.threads":          c.Backend.ONNX.Threads.Or(1),
+	})
+	d.atLeast(0, map[string]int{
+		"hold.max_requests":            c.Hold.MaxRequests,
+		"backend.idle_connections.max": c.Backend.IdleConnections.Max,
+	})
+	d.notZero(map[string]units.Duration{
+		"backend.connect_timeout":   c.Backend.ConnectTimeout,
+		"warmup.timeout":            c.Warmup.Timeout,
+		"health.interval":           c.Health.Interval,
+		"health.timeout":            c.Health.Timeout.Or(1),
+		"circuit.window":            c.Circuit.Window,
+		"circuit.stalled_after":     c.Circuit.StalledAfter,
+		"circuit.open_for":          c.Circuit.OpenFor,
+		"circuit.half_open.timeout": c.Circuit.HalfOpen.Timeout,
+		"drain.limit":               c.Drain.Limit.Or(1),
+	})
+	if rate := c.Circuit.FailureRate; rate <= 0 || rate > 1 {
+		d.reportf("circuit.failure_rate", "expected a share above 0 and at most 1, got %v", rate)
+	}
+	const leastHead, mostHead = 1 << 10, 16 << 20
+	if head := c.Limits.HeaderBytes; head < leastHead || head > mostHead {
+		d.reportf("limits.header_bytes", "expected a size from %s to %s, got %s", units.Size(leastHead), units.Size(mostHead), head)
+	}
+}
+
+// atLeast reports numbers below least, in the order of their paths.
+func (d *document) atLeast(least int, numbers map[string]int) {
+	for _, path := range slices.Sorted(maps.Keys(numbers)) {
+		if n := numbers[path]; n < least {
+			d.reportf(path, "expected a number of at least %d, got %d", least, n)
+		}
+	}
+}
+
+// notZero reports durations of which zero would mean nothing useful.
+func (d *document) notZero(durations map[string]units.Duration) {
+	for _, path := range slices.Sorted(maps.Keys(durations)) {
+		if durations[path] == 0 {
+			d.reportf(path, "expected a duration above 0, got 0")
+		}
+	}
+}
+
+func (d *document) checkBackend(b BackendConfig) {
+	switch {
+	case b.Embedded() && !b.HTTP.IsZero():
+		d.reportf("backend.onnx.models", "cannot be set together with backend.http: the backend is either embedded or another server")
+	case b.Embedded() && !b.GRPC.IsZero():
+		d.reportf("backend.onnx.models", "cannot be set together with backend.grpc: the backend is either embedded or another server")
+	case !b.Embedded() && b.HTTP.IsZero() && b.GRPC.IsZero():
+		d.reportf("backend", "no backend is named: set http (such as localhost:8000), grpc, or onnx.models")
+	}
+	if b.GRPC.Base != "" {
+		d.reportf("backend.grpc", "gRPC has no base path, expected host:port or unix:/path, got %s", b.GRPC)
+	}
+	names := make([]string, 0, len(b.ONNX.Models))
+	for i, model := range b.ONNX.Models {
+		names = append(names, model.Name)
+		if model.Path == "" {
+			d.reportf(fmt.Sprintf("backend.onnx.models[%d].path", i), "is missing, expected the path of an .onnx file")
+		}
+	}
+	d.checkNames("backend.onnx.models", "name", names)
+	for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
+		d.checkHeader(name, b.Headers[name])
+	}
+}
+
+// hopHeaders are set by the transport; a configured one would break a connection.
+func hopHeaders() []string {
+	return []string{"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+}
+
+func (d *document) checkHeader(name string, h HeaderConfig) {
+	path := join("backend.headers", name)
+	switch {
+	case name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
+		d.reportf(path, "is no name of a header")
+	case slices.Contains(hopHeaders(), strings.ToLower(name)):
+		d.reportf(path, "cannot be set: the connection needs it")
+	case (h.File == "") == (h.Value == ""):
+		d.reportf(path, "expected exactly one of file and value")
+	case strings.ContainsAny(h.Prefix+h.Value.Reveal(), "\r\n\x00"):
+		d.reportf(path, "must not contain line breaks")
+	}
+}
+
+func (d *document) checkListen(l ListenConfig, b BackendConfig) {
+	if !l.Admin.Loopback() {
+		d.reportf("listen.admin", "expected a loopback address such as localhost:9002 or unix:/path, got %s: what it answers is not for other machines", l.Admin)
+	}
+	ours := []struct {
+		path   string
+		listen units.Listen
+	}{{"listen.data", l.Data}, {"listen.health", l.Health}, {"listen.admin", l.Admin}}
+	for i, one := range ours {
+		for _, other := range ours[:i] {
+			if clash(one.listen, other.listen) {
+				d.reportf(one.path, "%s is the address of %s already", one.listen, other.path)
+			}
+		}
+		for path, address := range map[string]units.Address{"backend.http": b.HTTP, "backend.grpc": b.GRPC} {
+			if loops(address, one.listen) {
+				d.reportf(path, "%s is Pilotlight itself (%s): requests would go round in circles", address, one.path)
+			}
+		}
+	}
+}
+
+// clash says whether the second of two listeners must fail.
+func clash(a, b units.Listen) bool {
+	if a.Network != b.Network || a.Network == "unix" {
+		return a == b
+	}
+	hostA, portA, _ := net.SplitHostPort(a.Host)
+	hostB, portB, _ := net.SplitHostPort(b.Host)
+
+	return portA == portB && portA != "0" && (hostA == hostB || unspecified(hostA) || unspecified(hostB) || (a.Loopback() && b.Loopback()))
+}
+
+// loops says whether an address certainly reaches our own listener. The pod's own address, which we do not know here, is caught by the proxy's loop marker.
+func loops(address units.Address, listen units.Listen) bool {
+	if address.Network != listen.Network || address.Network != "tcp" {
+		return !address.IsZero() && address.Network == listen.Network && address.Host == listen.Host
+	}
+	host, port, _ := net.SplitHostPort(address.Host)
+	ourHost, ourPort, _ := net.SplitHostPort(listen.Host)
+	if port != ourPort {
+		return false
+	}
+	local := units.Listen{Network: "tcp", Host: address.Host}.Loopback() || unspecified(host)
+
+	return host == ourHost || (local && (unspecified(ourHost) || listen.Loopback()))
+}
+
+// unspecified says whether a host means every interface.
+func unspecified(host string) bool {
+	address, err := netip.ParseAddr(host)
+
+	return host == "" || (err == nil && address.IsUnspecified())
+}
+
+// checkNames reports list items without a name and with the name of an earlier one.
+func (d *document) checkNames(path, key string, names []string) {
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d].%s", path, i, key)
+		if name == "" {
+			d.reportf(at, "is missing")
+		} else if first := slices.Index(names, name); first < i {
+			d.reportf(at, "%q is the name of %s[%d] already", name, path, first)
+		}
+	}
+}
+
+func (d *document) checkSteps(steps []warmup.StepConfig) {
+	names := make([]string, 0, len(steps))
+	for _, step := range steps {
+		names = append(names, step.Name)
+	}
+	d.checkNames("warmup.steps", "name", names)
+	for i, step := range steps {
+		path := fmt.Sprintf("warmup.steps[%d]", i)
+		if (step.Wait == nil) == (step.Infer == nil) {
+			d.reportf(path, "expected exactly one of wait and infer")
+		}
+		if step.Retries != nil {
+			d.atLeast(0, map[string]int{path + ".retries": *step.Retries})
+		}
+		for j, need := range step.Needs {
+			d.checkNeed(fmt.Sprintf("%s.needs[%d]", path, j), need, step.Name, names)
+		}
+		if step.Infer != nil {
+			d.checkInfer(path+".infer", *step.Infer)
+		}
+	}
+}
+
+func (d *document) checkNeed(path, need, step string, names []string) {
+	switch {
+	case need == step:
+		d.reportf(path, "step %q needs itself", step)
+	case slices.Contains(names, need):
+	case nearest(need, names) != "":
+		d.reportf(path, "there is no step %q, did you mean %s?", need, nearest(need, names))
+	default:
+		d.reportf(path, "there is no step %q", need)
+	}
+}
+
+func (d *document) checkInfer(path string, infer warmup.InferConfig) {
+	d.atLeast(0, map[string]int{path + ".max_requests": infer.MaxRequests})
+	for i, n := range infer.Grid.Batch {
+		d.atLeast(1, map[string]int{fmt.Sprintf("%s.grid.batch[%d]", path, i): n})
+	}
+	for i, n := range infer.Grid.Concurrency {
+		d.atLeast(1, map[string]int{fmt.Sprintf("%s.grid.concurrency[%d]", path, i): n})
+	}
+	if status := infer.Expect.Status; status != 0 && (status < 100 || status > 599) {
+		d.reportf(path+".expect.status", "expected an HTTP status from 100 to 599, got %d", status)
+	}
+}

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// DrainConfig is the drain block of the configuration: how Pilotlight leaves.
+type DrainConfig struct {
+	// Settle is how long new requests are still served after the drain has begun, while endpoint lists elsewhere catch up.
+	Settle units.Duration `yaml:"settle"`
+	// Limit is the longest that a drain takes from its begin, Settle included. "auto" is 7s less than the pod's grace period where PILOTLIGHT_GRACE_PERIOD names it, else 23s.
+	Limit units.Auto[units.Duration] `yaml:"limit"`
+	// Held is what happens to held requests: "finish" lets them go once the backend is warm, "refuse" refuses them, retryably, at the begin.
+	Held Held `yaml:"held"`
+}
+
+// DefaultDrain returns the settings used when the user sets none.
+func DefaultDrain() DrainConfig { return DrainConfig{Settle: units.Duration(5 * time.Second)} }
+
+const (
+	// drainMargin is what a drain leaves of the grace period, for telemetry and for the end of the process.
+	drainMargin = units.Duration(7 * time.Second)
+	// drainUnknown is the limit of a drain in a pod whose grace period we do not know: the default of 30s without the margin.
+	drainUnknown = units.Duration(23 * time.Second)
+)
+
+// drainLimit is what "auto" means in a pod with that grace period; 0 means that it is unknown.
+func drainLimit(grace units.Duration) units.Duration {
+	switch {
+	case grace == 0:
+		return drainUnknown
+	case grace > drainMargin:
+		return grace - drainMargin
+	default:
+		return grace / 2
+	}
+}
+
+// Held is what a drain does with held requests.
+type Held int
+
+const (
+	// HeldFinish lets them go once the backend is warm; at the limit they are refused retryably.
+	HeldFinish Held = iota
+	// HeldRefuse refuses them retryably as soon as the drain begins.
+	HeldRefuse
+)
+
+// HeldValues lists every value, in order.
+func HeldValues() []Held { return []Held{HeldFinish, HeldRefuse} }
+
+// String returns the word used in the configuration.
+func (h Held) String() string {
+	switch h {
+	case HeldFinish:
+		return "finish"
+	case HeldRefuse:
+		return "refuse"
+	default:
+		return fmt.Sprintf("Held(%d)", int(h))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (h Held) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (h *Held) UnmarshalText(text []byte) error {
+	value, err := units.ParseName("drain.held", text, HeldValues())
+	if err == nil {
+		*h = value
+	}
+
+	return err
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"log/slog"
+	"testing"
+)
+
+func TestEnumsSpeakTheirWords(t *testing.T) {
+	t.Parallel()
+	walk(t, BackendTypeValues(), "auto", "oip")
+	walk(t, ProviderValues(), "cpu", "cuda", "tensorrt")
+	walk(t, HeldValues(), "finish", "refuse")
+	walk(t, LogLevelValues(), "debug", "info", "warn", "error")
+	walk(t, LogFormatValues(), "auto", "text", "json")
+	for level, want := range map[LogLevel]slog.Level{LevelDebug: slog.LevelDebug, LevelError: slog.LevelError} {
+		if level.Slog() != want {
+			t.Errorf("%s is %s for slog", level, level.Slog())
+		}
+	}
+}
+
+// walk checks that each value has the word expected and reads back from it, and that a value beyond them has none.
+func walk[T interface {
+	~int
+	fmt.Stringer
+	encoding.TextMarshaler
+}, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T, values []T, words ...string,
+) {
+	t.Helper()
+	if len(values) != len(words) {
+		t.Fatalf("%T has %d values and %d words", values, len(values), len(words))
+	}
+	for i, value := range values {
+		text, err := value.MarshalText()
+		if err != nil || string(text) != words[i] || value.String() != words[i] {
+			t.Errorf("%T(%d) is %q, %v, expected %q", value, int(value), text, err, words[i])
+		}
+		var again T
+		if err := P(&again).UnmarshalText(text); err != nil || again != value {
+			t.Errorf("%q reads as %v, %v", text, again, err)
+		}
+	}
+	again := values[0]
+	if err := P(&again).UnmarshalText([]byte("nonsense")); err == nil || again != values[0] {
+		t.Errorf("nonsense reads as %v, %v", again, err)
+	}
+	if beyond := T(77); beyond.String() != fmt.Sprintf("%T(77)", beyond)[len("config."):] {
+		t.Errorf("a value that is none prints %q", beyond.String())
+	}
+}

@@ -1,0 +1,285 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// errBodyClosed is what a late reader of a body gets: one that the transport left behind after the exchange had ended.
+var errBodyClosed = errors.New("read request body: the exchange has ended")
+
+const (
+	// firstRead is the first piece of memory for a body of unknown length.
+	firstRead = 512
+	// discardIdle and discardTotal bound how long the rest of an upload that nobody wants is read, so that the client sees the answer and not a reset.
+	discardIdle  = 5 * time.Second
+	discardTotal = 30 * time.Second
+)
+
+// Body is the body of one request. While the request is held a pump reads it into memory, within bounds; net/http notices that an HTTP/1 client has left
+// only once the body has been read, and an HTTP/2 body that nobody reads stalls its neighbours on the connection.
+// Afterwards Read gives exactly the bytes that came from the client: those read ahead, then the rest straight from the connection.
+// One reader and the pump may work at the same time.
+type Body struct {
+	src    io.ReadCloser
+	writer http.ResponseWriter // reaches the read deadline of the connection
+	length int64               // -1: not known
+	http1  bool
+
+	budget   *budget // nil until memory is reserved
+	limit    int64   // the most bytes to read ahead
+	reserved int64
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	buf      []byte
+	off      int
+	err      error // what the source said at its end: io.EOF, or why it broke
+	reading  bool  // somebody is inside src.Read
+	pumping  bool
+	released bool // the pump stops after its present read
+	closed   bool
+	direct   bool // bytes have gone past buf, so they cannot be read again
+	touched  bool // src was read at all
+	expects  bool // the client waits for our word before it sends
+	spent    bool // nothing will be sent again: memory is freed once it has been read
+	turn     int  // counts the attempts to send
+	one      [1]byte
+}
+
+// upload is a body as one attempt to send it sees it. A reader that an earlier attempt left behind gets nothing.
+type upload struct {
+	*Body
+
+	turn int
+}
+
+// Read implements [io.Reader].
+func (u upload) Read(p []byte) (int, error) { return u.read(u.turn, p) }
+
+// Close implements [io.Closer] and does nothing: transports close what they could not send, and then the body must still be there for the next attempt.
+func (u upload) Close() error { return nil }
+
+// newBody returns the body of r, or nil when it has none.
+func newBody(w http.ResponseWriter, r *http.Request) *Body {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+		return nil
+	}
+	b := &Body{src: r.Body, writer: w, length: r.ContentLength, http1: r.ProtoMajor == 1, expects: r.Header["Expect"] != nil}
+	b.changed.L = &b.mu
+
+	return b
+}
+
+// reserve sets memory aside for reading ahead. A known length is reserved as a whole or refused, before any of it is read.
+func (b *Body) reserve(from *budget, maxBody, maxStream int64) (outcome Outcome, decided bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.released = false
+	if b.budget != nil || b.direct {
+		return Proceed, false // held before: what was read ahead is kept
+	}
+	b.limit = maxStream
+	if b.length > 0 {
+		if b.length > maxBody {
+			return TooLarge, true
+		}
+		if !from.take(b.length) {
+			return Full, true
+		}
+		b.limit, b.reserved = b.length, b.length
+	}
+	b.budget = from
+
+	return Proceed, false
+}
+
+// settled says whether there is nothing left to read ahead.
+func (b *Body) settled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.err != nil || (b.budget != nil && int64(len(b.buf)) >= b.limit && b.length < 0)
+}
+
+// ended says whether all of the body has come.
+func (b *Body) ended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.err != nil
+}
+
+// broken returns why the body did not come whole, or nil.
+func (b *Body) broken() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if errors.Is(b.err, io.EOF) {
+		return nil
+	}
+
+	return b.err
+}
+
+// release makes the pump stop after its present read; what it reads is not lost.
+func (b *Body) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.released = true
+}
+
+// begin starts an attempt to send the body.
+func (b *Body) begin() upload {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turn++
+
+	return upload{Body: b, turn: b.turn}
+}
+
+// rewind makes the next attempt start at the beginning, if everything that was read is still in memory.
+func (b *Body) rewind() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turn++
+	if b.direct || b.spent {
+		return false
+	}
+	b.off = 0
+
+	return true
+}
+
+// read gives the bytes in memory first, then those of the connection.
+func (b *Body) read(turn int, p []byte) (int, error) {
+	b.mu.Lock()
+	for {
+		switch {
+		case b.closed || turn != b.turn:
+			b.mu.Unlock()
+
+			return 0, errBodyClosed
+		case b.off < len(b.buf):
+			defer b.mu.Unlock()
+			n := copy(p, b.buf[b.off:])
+			b.off += n
+			b.forgetRead()
+
+			return n, nil
+		case b.err != nil:
+			defer b.mu.Unlock()
+
+			return 0, b.err
+		case !b.reading && !b.pumping:
+			return b.readSource(p)
+		default:
+			b.changed.Wait()
+		}
+	}
+}
+
+// readSource reads past the memory. The caller holds the lock, which is released.
+func (b *Body) readSource(p []byte) (int, error) {
+	b.reading, b.touched = true, true
+	b.mu.Unlock()
+	n, err := b.src.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	b.direct = b.direct || n > 0
+	if err != nil {
+		b.err = err
+	}
+	b.changed.Broadcast()
+
+	return n, err
+}
+
+// forget frees the memory, as soon as it has been read, since nothing will be sent again.
+func (b *Body) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent = true
+	b.forgetRead()
+}
+
+func (b *Body) forgetRead() {
+	if b.spent && b.off == len(b.buf) && !b.pumping {
+		b.free()
+	}
+}
+
+// free gives the memory back. The caller holds the lock.
+func (b *Body) free() {
+	if b.budget != nil {
+		b.budget.give(b.reserved)
+		b.reserved = 0
+	}
+	b.direct = b.direct || len(b.buf) > 0
+	b.buf, b.off = nil, 0
+}
+
+// finish ends all reading; the handler may return only after it. A rest that an HTTP/1 client is still sending is read and thrown away for a while if
+// answered is true: closing on it would reset the connection, and the client would lose the answer.
+func (b *Body) finish(answered bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.changed.Broadcast()
+	defer b.free()
+	if b.err != nil || (!b.touched && (!b.http1 || b.expects)) {
+		return
+	}
+	if !b.http1 {
+		if b.reading {
+			_ = b.src.Close() // breaks the stream's pipe, and so the read
+		}
+		for b.reading {
+			b.changed.Wait()
+		}
+
+		return
+	}
+	if !answered {
+		b.deadline(time.Unix(1, 0))
+		for b.reading {
+			b.changed.Wait()
+		}
+
+		return
+	}
+	b.discard()
+}
+
+// discard reads what is left of an upload. The caller holds the lock.
+func (b *Body) discard() {
+	end := time.Now().Add(discardTotal)
+	scratch := []byte(nil)
+	for b.err == nil {
+		now := time.Now()
+		if !now.Before(end) {
+			return
+		}
+		b.deadline(now.Add(discardIdle))
+		if b.reading {
+			b.changed.Wait()
+
+			continue
+		}
+		if scratch == nil {
+			scratch = make([]byte, 16<<10)
+		}
+		b.mu.Unlock()
+		_, err := b.src.Read(scratch)
+		b.mu.Lock()
+		b.err = err
+	}
+}
+
+// deadline bounds the reads of an HTTP/1 connection. Where that is not possible the client's own behaviour bounds them.
+func (b *Body) deadline(at time.Time) {
+	_ = http.NewResponseController(b.writer).SetReadDeadline(at)
+}

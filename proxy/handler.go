@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// loopHeader carries the instances of Pilotlight that a request has passed.
+const loopHeader = "X-Pilotlight-Via"
+
+// Settings is what a handler is made of.
+type Settings struct {
+	// Backend is where HTTP goes, and GRPC where gRPC goes; without one gRPC goes to Backend, over h2c.
+	Backend, GRPC units.Address
+	// DialContext connects to them. Nil is a net.Dialer.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Gate is required.
+	Gate *Gate
+	// Breaker may be nil: every request is let through then and none is judged.
+	Breaker  *circuit.Breaker
+	Limits   LimitsConfig
+	Timeouts TimeoutsConfig
+	// ConnectTimeout limits one attempt to connect. 0 means no limit.
+	ConnectTimeout time.Duration
+	// IdleConnections is how many unused connections to the backend are kept, each for at most IdleTimeout.
+	IdleConnections int
+	IdleTimeout     time.Duration
+	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means 65 minutes, longer than Envoy's hour.
+	ClientIdleTimeout time.Duration
+	// ReadyPaths names the paths by which the backend itself says that it is ready. They are refused while answer is false and passed on, never held, otherwise.
+	ReadyPaths func(path string) (answer func() bool, ok bool)
+	// LivePath names the paths that are passed on whatever the state and never held: the backend's own liveness and metrics.
+	LivePath func(path string) bool
+	// Lost is called when no connection to the backend could be made. When it returns the gate should hold: the request goes back to the line.
+	Lost func(cause error)
+	// Suspect is called when an exchange broke: somebody should look at the backend now.
+	Suspect func()
+	// ServerTiming adds the times that a request was held and spent in the backend to HTTP answers.
+	ServerTiming bool
+	// Logger is for what a person debugs; requests leave no line above debug. Nil is silent.
+	Logger *slog.Logger
+}
+
+// Handler forwards each request to the backend, holding it while the gate holds.
+//
+// It changes nothing that it was not asked to change. The exceptions: hop-by-hop headers are those of each hop, X-Forwarded-For is extended,
+// X-Forwarded-Proto, X-Forwarded-Host and X-Request-Id are set where they are missing, X-Pilotlight-Via names this instance to the backend, and Server-Timing tells the client
+// about times. HTTP/1 writes headers in the order of their names; values of one name keep their order.
+type Handler struct {
+	settings Settings
+	gate     *Gate
+	instance string
+	http     *httputil.ReverseProxy
+	grpc     *httputil.ReverseProxy
+	pools    [2]*http.Transport
+	logger   *slog.Logger
+	closing  atomic.Bool
+}
+
+// NewHandler returns a handler. Close it to close its connections to the backend.
+func NewHandler(settings Settings) *Handler {
+	h := &Handler{settings: settings, gate: settings.Gate, instance: strconv.FormatUint(rand.Uint64(), 36), logger: settings.Logger} //nolint:gosec // no secret
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	if h.settings.GRPC.IsZero() {
+		h.settings.GRPC = settings.Backend
+	}
+	if h.settings.Backend.IsZero() {
+		h.settings.Backend = h.settings.GRPC
+	}
+	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
+	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
+	h.http = h.newProxy(h.pools[0], h.settings.Backend)
+	h.grpc = h.newProxy(h.pools[1], h.settings.GRPC)
+
+	return h
+}
+
+// CloseConnections makes every further answer end its client's connection: HTTP/1 by Connection: close, HTTP/2 by GOAWAY. New requests are still served.
+func (h *Handler) CloseConnections() { h.closing.Store(true) }
+
+// Close closes the idle connections to the backend.
+func (h *Handler) Close() {
+	for _, pool := range h.pools {
+		pool.CloseIdleConnections()
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r)}
+	x.answer.ResponseWriter, x.answer.x = w, x
+	if r.ProtoMajor == 1 {
+		// Without it net/http reads the rest of the request before the first byte of an answer may leave.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
+	x.body = newBody(w, r)
+	if x.body != nil {
+		defer x.close()
+	}
+	if reason, refused := h.unfit(r); refused {
+		x.refuse(reason)
+
+		return
+	}
+	if h.settings.ReadyPaths != nil {
+		if ready, ok := h.settings.ReadyPaths(r.URL.Path); ok {
+			if ready() {
+				x.attempt()
+			} else {
+				x.refuse(NotReady)
+			}
+
+			return
+		}
+	}
+	if h.settings.LivePath != nil && h.settings.LivePath(r.URL.Path) {
+		x.attempt()
+
+		return
+	}
+	x.gated = true
+	x.run()
+}
+
+// unfit says why a request is refused whatever the state.
+func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
+	switch {
+	case r.Method == http.MethodConnect:
+		return NoTunnels, true
+	case slices.Contains(r.Header[loopHeader], h.instance):
+		return Loop, true
+	}
+	for i := range len(r.RequestURI) {
+		// HTTP/2 lets bytes through that would end the request line of HTTP/1.
+		if c := r.RequestURI[i]; c <= ' ' || c > '~' {
+			return BadRequest, true
+		}
+	}
+
+	return 0, false
+}

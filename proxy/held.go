@@ -1,0 +1,45 @@
+package proxy
+
+import (
+	"fmt"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// HeldPolicy is what a drain does with the requests that are held.
+type HeldPolicy int
+
+const (
+	// FinishHeld keeps them until the backend is warm or the drain's limit is reached.
+	FinishHeld HeldPolicy = iota
+	// RefuseHeld refuses them at once, retryably, and so each one that would have to be held from then on.
+	RefuseHeld
+)
+
+// HeldPolicyValues lists every value, in order.
+func HeldPolicyValues() []HeldPolicy { return []HeldPolicy{FinishHeld, RefuseHeld} }
+
+// String returns the word used in the configuration.
+func (p HeldPolicy) String() string {
+	switch p {
+	case FinishHeld:
+		return "finish"
+	case RefuseHeld:
+		return "refuse"
+	default:
+		return fmt.Sprintf("HeldPolicy(%d)", int(p))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (p HeldPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (p *HeldPolicy) UnmarshalText(text []byte) error {
+	value, err := units.ParseName("held", text, HeldPolicyValues())
+	if err == nil {
+		*p = value
+	}
+
+	return err
+}

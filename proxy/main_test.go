@@ -1,0 +1,15 @@
+package proxy
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(clientVariable) != "" {
+		os.Exit(benchmarkClient())
+	}
+	goleak.VerifyTestMain(m)
+}

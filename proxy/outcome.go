@@ -1,0 +1,53 @@
+package proxy
+
+import "fmt"
+
+// Outcome is how a wait at the gate ended.
+type Outcome int
+
+const (
+	// Proceed: the request may go to the backend now.
+	Proceed Outcome = iota
+	// Full: too many requests are held, or no memory is left for this one's body.
+	Full
+	// TooLarge: the body is known to be larger than a held body may be.
+	TooLarge
+	// TimedOut: the request was held for as long as a request may be.
+	TimedOut
+	// Gone: the client left.
+	Gone
+	// Drained: Pilotlight is draining and refuses what it would have to hold.
+	Drained
+	// Refused: the gate refuses everybody: the breaker is open or the backend was stopped.
+	Refused
+)
+
+// OutcomeValues lists every value, in order.
+func OutcomeValues() []Outcome {
+	return []Outcome{Proceed, Full, TooLarge, TimedOut, Gone, Drained, Refused}
+}
+
+// String returns the word used in status pages, metrics and logs.
+func (o Outcome) String() string {
+	switch o {
+	case Proceed:
+		return "proceed"
+	case Full:
+		return "full"
+	case TooLarge:
+		return "too_large"
+	case TimedOut:
+		return "timed_out"
+	case Gone:
+		return "gone"
+	case Drained:
+		return "draining"
+	case Refused:
+		return "refused"
+	default:
+		return fmt.Sprintf("Outcome(%d)", int(o))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }

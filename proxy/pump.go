@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+)
+
+// pump reads the body beside the wait of t until it has ended, the memory for it is full, or the request is let through.
+func (b *Body) pump(g *Gate, t *Ticket) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pumping || b.released || b.closed || b.err != nil || b.direct {
+		return // a pump of an earlier hold is still at work, the request was let through already, or there is nothing to read ahead
+	}
+	b.pumping = true
+	go b.run(g, t)
+}
+
+// run is the pump. It tells the gate once there is nothing left to read ahead.
+func (b *Body) run(g *Gate, t *Ticket) {
+	b.mu.Lock()
+	for !b.released && !b.closed && b.err == nil {
+		room := b.room()
+		if room == nil {
+			break
+		}
+		b.reading, b.touched = true, true
+		b.mu.Unlock()
+		n, err := b.src.Read(room)
+		b.mu.Lock()
+		b.reading = false
+		if len(b.buf) < cap(b.buf) {
+			b.buf = b.buf[:len(b.buf)+n]
+		}
+		b.err = err
+		b.changed.Broadcast()
+	}
+	b.pumping = false
+	b.changed.Broadcast()
+	tell, err := !b.released && !b.closed, b.err
+	b.mu.Unlock()
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if tell {
+		g.bodySettled(t, err)
+	}
+}
+
+// room returns where the pump may read to, or nil when it must stop and leave the rest to flow control. The caller holds the lock.
+func (b *Body) room() []byte {
+	if b.length > 0 {
+		if b.buf == nil {
+			b.buf = make([]byte, 0, b.length)
+		}
+		if len(b.buf) == cap(b.buf) {
+			return b.one[:] // only the end can come now
+		}
+
+		return b.buf[len(b.buf):cap(b.buf)]
+	}
+	if len(b.buf) == cap(b.buf) && !b.grow() {
+		return nil
+	}
+
+	return b.buf[len(b.buf):cap(b.buf)]
+}
+
+// grow makes the memory of a body of unknown length larger, as long as the budget has some.
+func (b *Body) grow() bool {
+	size := min(max(firstRead, int64(2*cap(b.buf))), b.limit)
+	if size <= int64(cap(b.buf)) || !b.budget.take(size-b.reserved) {
+		return false
+	}
+	b.reserved = size
+	larger := make([]byte, len(b.buf), size)
+	copy(larger, b.buf)
+	b.buf = larger
+
+	return true
+}

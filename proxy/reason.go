@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Reason is why Pilotlight itself answered a request instead of the backend.
+type Reason int
+
+const (
+	// HoldFull: too many requests, or too many bytes, are held.
+	HoldFull Reason = iota
+	// BodyTooLarge: the body is larger than a body may be that has to be held.
+	BodyTooLarge
+	// HoldTimeout: the backend was not ready within the time for which a request is held.
+	HoldTimeout
+	// PodDraining: the pod is going away.
+	PodDraining
+	// BreakerOpen: the backend is failing.
+	BreakerOpen
+	// Stopping: Pilotlight is about to end.
+	Stopping
+	// NotReady is the truthful answer to a question whether the backend is ready.
+	NotReady
+	// Unreachable: no connection to the backend could be made.
+	Unreachable
+	// ConnectTimeout: the backend did not accept a connection in time.
+	ConnectTimeout
+	// LocalExhausted: Pilotlight has no file descriptor, port or memory left for a connection.
+	LocalExhausted
+	// BackendBroke: the backend took the request and broke the connection before an answer.
+	BackendBroke
+	// FirstByteTimeout: the backend took the request and did not begin an answer in time.
+	FirstByteTimeout
+	// StreamIdleTimeout: the backend began an answer and fell silent.
+	StreamIdleTimeout
+	// TotalTimeout: the exchange took longer than an exchange may.
+	TotalTimeout
+	// Loop: the request had passed this Pilotlight before.
+	Loop
+	// NoTunnels: CONNECT is not for a server of models.
+	NoTunnels
+	// BadRequest: the request cannot be forwarded as it is.
+	BadRequest
+)
+
+// gRPC status codes, as far as they are used here.
+const (
+	grpcInvalidArgument   = 3
+	grpcDeadlineExceeded  = 4
+	grpcResourceExhausted = 8
+	grpcInternal          = 13
+	grpcUnavailable       = 14
+)
+
+type reasonFacts struct {
+	name   string
+	status int
+	grpc   int
+	retry  bool // the caller may come back with the same request
+	title  string
+}
+
+var reasons = [...]reasonFacts{
+	HoldFull:          {"hold_full", http.StatusServiceUnavailable, grpcUnavailable, true, "too many requests are waiting for the model server"},
+	BodyTooLarge:      {"body_too_large", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body exceeds hold.max_body, the limit while the model server is not ready"},
+	HoldTimeout:       {"hold_timeout", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server was not ready in time"},
+	PodDraining:       {"draining", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is going away"},
+	BreakerOpen:       {"breaker_open", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server is failing"},
+	Stopping:          {"stopping", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is stopping"},
+	NotReady:          {"not_ready", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server is not ready"},
+	Unreachable:       {"unreachable", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server cannot be reached"},
+	ConnectTimeout:    {"connect_timeout", http.StatusGatewayTimeout, grpcUnavailable, true, "the model server did not accept a connection in time"},
+	LocalExhausted:    {"local_exhausted", http.StatusServiceUnavailable, grpcUnavailable, true, "the proxy has no free connection to the model server"},
+	BackendBroke:      {"backend_broke", http.StatusBadGateway, grpcUnavailable, false, "the model server broke the connection"},
+	FirstByteTimeout:  {"first_byte_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server did not answer within timeouts.first_byte"},
+	StreamIdleTimeout: {"stream_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server fell silent for timeouts.stream_idle"},
+	TotalTimeout:      {"total_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the exchange took longer than timeouts.total"},
+	Loop:              {"loop", http.StatusLoopDetected, grpcInternal, false, "the request came back to the proxy that had forwarded it"},
+	NoTunnels:         {"no_tunnels", http.StatusMethodNotAllowed, grpcInternal, false, "CONNECT is not supported"},
+	BadRequest:        {"bad_request", http.StatusBadRequest, grpcInvalidArgument, false, "the request cannot be forwarded"},
+}
+
+// ReasonValues lists every value, in order.
+func ReasonValues() []Reason {
+	values := make([]Reason, len(reasons))
+	for i := range values {
+		values[i] = Reason(i)
+	}
+
+	return values
+}
+
+// String returns the code used in answers, metrics and logs.
+func (r Reason) String() string {
+	if r < 0 || int(r) >= len(reasons) {
+		return fmt.Sprintf("Reason(%d)", int(r))
+	}
+
+	return reasons[r].name
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Status returns the HTTP status of the answer.
+func (r Reason) Status() int { return reasons[r].status }
+
+// Retryable says whether the same request may succeed later, and was not delivered.
+func (r Reason) Retryable() bool { return reasons[r].retry }

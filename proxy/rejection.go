@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rejection is an answer by Pilotlight itself. It renders as HTTP (RFC 9457) and as gRPC (trailers only).
+type Rejection struct {
+	Reason Reason
+	// RetryAfter is when to come back, in whole seconds of at least 1, for reasons that are retryable.
+	RetryAfter time.Duration
+}
+
+// Error implements [error].
+func (r *Rejection) Error() string { return reasons[r.Reason].title }
+
+// problem is the body of an HTTP rejection.
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Reason    Reason `json:"reason"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// WriteHTTP answers with problem details.
+func (r *Rejection) WriteHTTP(w http.ResponseWriter, requestID string) {
+	facts := reasons[r.Reason]
+	body, err := json.Marshal(problem{Type: "about:blank", Title: facts.title, Status: facts.status, Reason: r.Reason, RequestID: requestID})
+	if err != nil {
+		body = nil // strings and numbers always marshal
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	if facts.retry && r.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64(r.RetryAfter/time.Second), 10))
+	}
+	w.WriteHeader(facts.status)
+	_, _ = w.Write(body) // a client that left does not read it
+}
+
+// WriteGRPC answers with a status in the only head of the answer, which gRPC calls trailers-only. The pushback tells the client's retry policy when to come
+// back; a negative one tells it not to.
+func (r *Rejection) WriteGRPC(w http.ResponseWriter) {
+	facts := reasons[r.Reason]
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(facts.grpc))
+	h.Set("Grpc-Message", percentEncode(facts.title+" ("+facts.name+")"))
+	pushback := int64(-1)
+	if facts.retry && r.RetryAfter > 0 {
+		pushback = r.RetryAfter.Milliseconds()
+	}
+	h.Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(pushback, 10))
+	w.WriteHeader(http.StatusOK)
+}
+
+// percentEncode encodes a gRPC message as its wire format demands.
+func percentEncode(text string) string {
+	const digits = "0123456789ABCDEF"
+	var out strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c >= ' ' && c <= '~' && c != '%' {
+			out.WriteByte(c)
+		} else {
+			out.WriteByte('%')
+			out.WriteByte(digits[c>>4])
+			out.WriteByte(digits[c&15])
+		}
+	}
+
+	return out.String()
+}

@@ -1,0 +1,176 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
+)
+
+// smallAnswer is the length up to which an answer is judged at its end and not at its first byte, in bytes.
+const smallAnswer = 64 << 10
+
+// judgeStatus judges an HTTP answer by its status, as soon as it is known.
+//
+// A timely 4xx shows a backend that is alive; 408 and 429 say nothing. A 5xx is bad, but a 503 that names a time to come back says that the backend is busy,
+// not sick: no verdict, and fewer permits.
+func judgeStatus(res *http.Response) (verdict circuit.Verdict, busy bool) {
+	switch {
+	case res.StatusCode == http.StatusTooManyRequests:
+		return circuit.None, true
+	case res.StatusCode == http.StatusRequestTimeout:
+		return circuit.None, false
+	case res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "":
+		return circuit.None, true
+	case res.StatusCode >= http.StatusInternalServerError:
+		return circuit.Bad, false
+	default:
+		return circuit.Good, false
+	}
+}
+
+// judgeGRPC judges a gRPC status. A call that the caller itself ended says nothing.
+func judgeGRPC(status string) (verdict circuit.Verdict, busy bool) {
+	switch status {
+	case "1", "4": // CANCELLED, DEADLINE_EXCEEDED
+		return circuit.None, false
+	case "8": // RESOURCE_EXHAUSTED
+		return circuit.None, true
+	case "2", "13", "14", "15": // UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS
+		return circuit.Bad, false
+	default:
+		return circuit.Good, false
+	}
+}
+
+// loading says whether the beginning of a 503's body says that a model is being loaded, as llama.cpp, Triton and others word it.
+func loading(begin []byte) bool {
+	return bytes.Contains(bytes.ToLower(begin[:min(len(begin), 512)]), []byte("loading"))
+}
+
+// judge turns what happens in one attempt into at most one start verdict and at most one break, for the breaker and the gate.
+// It belongs to the goroutine that runs the attempt; close is its last call, in a defer.
+type judge struct {
+	exchange circuit.Exchange // does nothing where there is no breaker
+	gate     *Gate
+	ticket   *Ticket
+
+	verdict circuit.Verdict
+	busy    bool
+	status  int
+	grpc    bool
+	atEnd   bool // the start verdict waits for the end of the answer
+	started bool
+	broken  bool
+}
+
+// head takes what the answer's head says. It returns true when the backend refused as busy a request that a permit had let through.
+func (j *judge) head(res *http.Response, grpc bool) (limited bool) {
+	j.status, j.grpc = res.StatusCode, grpc
+	j.verdict, j.busy = judgeStatus(res)
+	if status := res.Header.Get("Grpc-Status"); grpc && status != "" && res.StatusCode == http.StatusOK {
+		j.verdict, j.busy = judgeGRPC(status)
+	}
+	j.atEnd = res.ContentLength >= 0 && res.ContentLength <= smallAnswer
+	if j.busy && j.gate != nil {
+		return j.gate.Busy(j.ticket)
+	}
+
+	return false
+}
+
+// bytes takes a piece of the answer's body.
+func (j *judge) bytes(piece []byte) {
+	j.exchange.Progress()
+	if j.status == http.StatusServiceUnavailable && j.verdict == circuit.Bad && !j.started && loading(piece) {
+		j.verdict, j.busy = circuit.None, true
+		if j.gate != nil {
+			j.gate.Busy(j.ticket)
+		}
+	}
+	if !j.atEnd {
+		j.start()
+	}
+}
+
+// end takes the end of the answer's body, and its trailers.
+func (j *judge) end(trailer http.Header) {
+	if status := trailer.Get("Grpc-Status"); j.grpc && status != "" {
+		verdict, busy := judgeGRPC(status)
+		switch {
+		case busy && j.gate != nil:
+			j.gate.Busy(j.ticket)
+		case verdict == circuit.Bad && j.started:
+			j.broken = true // takes the place of the good start
+		}
+		if !j.started {
+			j.verdict = verdict
+		}
+	}
+	j.start()
+}
+
+// start gives the start verdict, once.
+func (j *judge) start() {
+	if j.started {
+		return
+	}
+	j.started = true
+	if j.verdict == circuit.Good && j.gate != nil {
+		j.gate.Good(j.ticket)
+	}
+	j.exchange.Start(j.verdict)
+}
+
+// broke says that the answer broke off, or never began, through the backend's fault.
+func (j *judge) broke() {
+	if j.started {
+		j.broken = true
+
+		return
+	}
+	j.verdict = circuit.Bad
+	j.start()
+}
+
+// close ends the attempt.
+func (j *judge) close() { j.exchange.End(j.broken) }
+
+// answerBody is the body of an answer on its way to the client. It tells the clock and the judge what comes.
+type answerBody struct {
+	io.ReadCloser
+
+	x   *exchange
+	res *http.Response
+}
+
+// Read implements [io.Reader].
+func (a *answerBody) Read(p []byte) (int, error) {
+	a.x.clock.waiting()
+	n, err := a.ReadCloser.Read(p)
+	if n > 0 || err != nil {
+		a.x.clock.got()
+	}
+	if n > 0 {
+		a.x.judge.bytes(p[:n])
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		a.x.judge.end(a.res.Trailer)
+	default:
+		a.x.streamBroke(err)
+	}
+
+	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
+}
+
+// isGRPC says whether r is a gRPC call. gRPC-Web is plain HTTP to us.
+func isGRPC(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
+
+	return ok && r.ProtoMajor == 2 && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}

@@ -1,0 +1,16 @@
+package main
+
+import "github.com/pilotlight-proxy/pilotlight/internal/config"
+
+// validateCmd checks a configuration and prints what is in force with it. It exits 2 when the configuration is refused.
+type validateCmd struct {
+	// Config has no default: who validates knows what.
+	Config string `env:"PILOTLIGHT_CONFIG" help:"The configuration file." placeholder:"FILE" required:"" short:"c"`
+	// Strict is for pipelines.
+	Strict bool `help:"Refuse what is only strange, such as limits that contradict each other."`
+}
+
+// Run prints the effective configuration to the standard output, warnings to the standard error stream.
+func (c *validateCmd) Run(io *stdio) error {
+	return config.Validate(io.out, io.err, config.Source{Path: c.Config, Env: io.env, Strict: c.Strict}, io.resolver())
+}
