@@ -626,15 +626,14 @@ func TestReportWhileRunning(t *testing.T) {
 		for ticker := time.NewTicker(50 * ms); ; {
 			select {
 			case <-ticker.C:
-				if !runner.Report().Running {
-					continue
-				}
 				estimated = append(estimated, runner.Remaining()+time.Since(begin))
 				if _, err := json.Marshal(runner.Report()); err != nil {
 					t.Error(err)
 				}
-				if _, err := runner.Run(t.Context()); !errors.Is(err, warmup.ErrRunning) {
-					t.Errorf("a second run: %v", err)
+				if len(estimated) == 1 {
+					if _, err := runner.Run(t.Context()); !errors.Is(err, warmup.ErrRunning) {
+						t.Errorf("a second run: %v", err)
+					}
 				}
 
 				continue
