@@ -1,0 +1,291 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// DefaultBodyLimit bounds the answers that a Client reads when ClientSettings name no bound.
+	DefaultBodyLimit = 64 << 20
+	// DefaultControlTimeout limits calls that do no inference when ClientSettings name no limit.
+	DefaultControlTimeout = 5 * time.Second
+	// DefaultConnectTimeout limits connecting when ClientSettings name no limit.
+	DefaultConnectTimeout = time.Second
+
+	headerLimit = 256 << 10
+	// SyntheticHeader marks every request that Pilotlight makes by itself.
+	SyntheticHeader = "X-Pilotlight-Synthetic"
+)
+
+// ClientSettings says where the backend is and how it is spoken to.
+type ClientSettings struct {
+	// Network is "tcp" or "unix"; Address is host:port or the path of the socket.
+	Network, Address string
+	// BasePath stands before every path, as in "/base"; empty for most servers.
+	BasePath string
+	// TLS makes it HTTPS; nil is plain HTTP.
+	TLS *tls.Config
+	// Headers go with every request, and are never logged.
+	Headers http.Header
+	// Version of Pilotlight, for the User-Agent.
+	Version string
+	// BodyLimit bounds answers, in bytes; 0 means DefaultBodyLimit.
+	BodyLimit int64
+	// ConnectTimeout limits connecting; 0 means DefaultConnectTimeout.
+	ConnectTimeout time.Duration
+	// ControlTimeout limits calls that do no inference; 0 means DefaultControlTimeout.
+	ControlTimeout time.Duration
+	// DialContext connects; nil means the network. Tests set it to reach an in-memory server.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Client sends the requests that Pilotlight makes by itself. Each goes over a connection of its own: servers that share a port among several
+// processes share connections out, not requests, so a kept connection would warm one process only. It is safe for concurrent use.
+type Client struct {
+	settings  ClientSettings
+	transport *http.Transport
+	host      string
+	// loopback are the addresses that the cheap probe may try; empty: net.Dialer.
+	loopback []netip.AddrPort
+}
+
+// NewClient returns a Client; it connects to nothing yet.
+func NewClient(s ClientSettings) (*Client, error) {
+	if s.Network != "tcp" && s.Network != "unix" {
+		return nil, fmt.Errorf("make client: network %q, expected tcp or unix", s.Network)
+	}
+	if s.Address == "" {
+		return nil, errors.New("make client: no address")
+	}
+	if s.BodyLimit <= 0 {
+		s.BodyLimit = DefaultBodyLimit
+	}
+	if s.ConnectTimeout <= 0 {
+		s.ConnectTimeout = DefaultConnectTimeout
+	}
+	if s.ControlTimeout <= 0 {
+		s.ControlTimeout = DefaultControlTimeout
+	}
+	s.BasePath = strings.TrimSuffix(s.BasePath, "/")
+	s.Headers = s.Headers.Clone()
+	c := &Client{settings: s, host: s.Address}
+	if s.Network == "unix" {
+		// A socket's path is no authority; strict servers refuse it.
+		c.host = "localhost"
+	} else if s.DialContext == nil {
+		c.loopback = loopbacks(s.Address)
+	}
+	c.transport = &http.Transport{
+		DialContext:            c.dial,
+		TLSClientConfig:        s.TLS,
+		TLSHandshakeTimeout:    10 * time.Second,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: headerLimit,
+	}
+
+	return c, nil
+}
+
+// Request is one request to the backend.
+type Request struct {
+	Method string
+	// Path is below the base path, percent-encoded where it must be.
+	Path string
+	// Body is JSON; nil for none.
+	Body []byte
+}
+
+// Answer is what came back, whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Truncated is true when the body was longer than the Client's limit: Body is its beginning.
+	Truncated bool
+	Timing    Timing
+}
+
+// Timing says how long parts of an exchange took, each counted from its beginning.
+type Timing struct {
+	// Connect is when the connection stood.
+	Connect time.Duration
+	// FirstByte is when the head of the answer began.
+	FirstByte time.Duration
+	// Total is when the last byte of the body was read.
+	Total time.Duration
+}
+
+// Address is where the backend is, for error texts.
+func (c *Client) Address() string { return c.settings.Address }
+
+// Do sends a request over a new connection and reads the answer. When ctx ends, the connection is closed, which is how the backend learns
+// of it. An error means that no whole answer came; whatever the status, an answer is none.
+func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	request, err := c.request(ctx, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	var timing Timing
+	start := time.Now()
+	trace := &httptrace.ClientTrace{
+		GotConn:              func(httptrace.GotConnInfo) { timing.Connect = time.Since(start) },
+		GotFirstResponseByte: func() { timing.FirstByte = time.Since(start) },
+	}
+	// The transport by itself follows no redirect, keeps no cookie and sends nothing twice over a new connection.
+	response, err := c.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	if err != nil {
+		return Answer{}, c.transportError(ctx, r, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing depends on it: the body has been read, or failed
+	body, err := io.ReadAll(io.LimitReader(response.Body, c.settings.BodyLimit+1))
+	if err != nil {
+		return Answer{}, c.transportError(ctx, r, fmt.Errorf("read answer: %w", err))
+	}
+	timing.Total = time.Since(start)
+	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: body, Timing: timing}
+	if int64(len(body)) > c.settings.BodyLimit {
+		answer.Body, answer.Truncated = body[:c.settings.BodyLimit], true
+	}
+
+	return answer, nil
+}
+
+// Listening returns nil when something accepts connections at the backend's address, and an error that is ErrNotYet otherwise. On
+// loopback and Unix sockets it costs a few microseconds, so that it can be asked hundreds of times a second.
+func (c *Client) Listening(ctx context.Context) error {
+	err := c.listening(ctx)
+	if err == nil {
+		return nil
+	}
+
+	return &Error{Act: "connect to " + c.settings.Address, Kind: ErrNotYet, Err: err}
+}
+
+// control is Do for a call that does no inference, and so has to be answered soon.
+func (c *Client) control(ctx context.Context, method, path string, body []byte) (Answer, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, c.settings.ControlTimeout,
+		fmt.Errorf("no answer within %v", c.settings.ControlTimeout))
+	defer cancel()
+	answer, err := c.Do(limited, Request{Method: method, Path: path, Body: body})
+	if failed, ok := errors.AsType[*Error](err); ok && ctx.Err() == nil {
+		// A server that does not answer in time while it loads is not there yet.
+		failed.Kind = ErrNotYet
+	}
+
+	return answer, err
+}
+
+func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) {
+	scheme := "http"
+	if c.settings.TLS != nil {
+		scheme = "https"
+	}
+	target, err := url.Parse(scheme + "://" + c.host + c.settings.BasePath + r.Path)
+	if err != nil {
+		return nil, fmt.Errorf("make request for %s: %w", r.Path, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, fmt.Errorf("make request for %s: %w", r.Path, err)
+	}
+	maps.Copy(request.Header, c.settings.Headers)
+	if host := c.settings.Headers.Get("Host"); host != "" {
+		request.Host = host
+	}
+	if r.Body == nil {
+		request.Body = http.NoBody
+	} else {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set("User-Agent", "pilotlight/"+c.settings.Version+" (synthetic)")
+	request.Header.Set(SyntheticHeader, "1")
+
+	return request, nil
+}
+
+// transportError tells why no answer came. Whoever waits for a server to come up takes it for "not yet", unless it was the caller who left.
+func (c *Client) transportError(ctx context.Context, r Request, err error) error {
+	failed := &Error{Act: r.Method + " " + r.Path, Kind: ErrNotYet, Err: err}
+	if ctx.Err() != nil {
+		// The cause says whose limit it was.
+		failed.Kind, failed.Err = nil, context.Cause(ctx)
+	}
+
+	return failed
+}
+
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.settings.ConnectTimeout)
+	defer cancel()
+	if c.settings.DialContext != nil {
+		return c.settings.DialContext(ctx, c.settings.Network, c.settings.Address)
+	}
+	var dialer net.Dialer
+
+	return dialer.DialContext(ctx, c.settings.Network, c.settings.Address)
+}
+
+func (c *Client) listening(ctx context.Context) error {
+	var err error
+	switch {
+	case c.settings.DialContext == nil && c.settings.Network == "unix":
+		err = probeUnix(c.settings.Address)
+	case len(c.loopback) > 0:
+		for _, address := range c.loopback {
+			if err = probeTCP(address); err == nil {
+				return nil
+			}
+		}
+	default:
+		err = errNoProbe
+	}
+	if !errors.Is(err, errNoProbe) {
+		return err
+	}
+	conn, err := c.dial(ctx, "", "")
+	if err != nil {
+		return err
+	}
+
+	return conn.Close()
+}
+
+// errNoProbe means that this address or system needs a real dial.
+var errNoProbe = errors.New("no cheap probe")
+
+// loopbacks returns the loopback addresses that address stands for; none if it is, or may be, anything else.
+func loopbacks(address string) []netip.AddrPort {
+	if exact, err := netip.ParseAddrPort(address); err == nil {
+		if exact.Addr().IsLoopback() {
+			return []netip.AddrPort{exact}
+		}
+
+		return nil
+	}
+	port, ok := strings.CutPrefix(address, "localhost:")
+	if !ok {
+		return nil
+	}
+	var found []netip.AddrPort
+	for _, host := range []string{"127.0.0.1:", "[::1]:"} {
+		if exact, err := netip.ParseAddrPort(host + port); err == nil {
+			found = append(found, exact)
+		}
+	}
+
+	return found
+}

@@ -1,0 +1,125 @@
+package backend
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+)
+
+// requestLimit bounds the body of a made-up request, in bytes: JSON is a dear way to write tensors.
+const requestLimit = 64 << 20
+
+// Request implements [Dialect]. Dimensions left open get 1, the batch its size. Values are random and within a range that means something
+// to any model of that type: FP16, BF16, FP32 and FP64 are in [0,1) with three decimals; UINT8 is 0 to 255, as in images; other integers are 0 or 1,
+// which every vocabulary, mask and index of two has; BOOL is either; BYTES are short texts. Requests of different seeds differ as far as the
+// range allows, so that no cache of answers passes for warmth.
+func (o *OIP) Request(model Model, shape Shape, seed uint64) (Request, error) {
+	act := fmt.Sprintf("make a request of %v for %s", shape, model.Name)
+	if model.NoRequest != "" {
+		return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("%w: %s", ErrNoRequest, model.NoRequest)}
+	}
+	if shape.Batch > 1 && !model.Batched {
+		return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("%w: the model takes no batches", ErrNoRequest)}
+	}
+	random := rand.New(rand.NewPCG(seed, 0x70696c6f746c6974)) //nolint:gosec // values need to differ, not to be secret
+	size := 64
+	dims := make([][]int64, len(model.Inputs))
+	for i, input := range model.Inputs {
+		dims[i] = sizes(input.Shape, shape.Batch, model.Batched)
+		width, known := widths[input.Datatype]
+		if !known {
+			return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("input %q is of type %q, for which no value is known", input.Name, input.Datatype)}
+		}
+		count := elements(dims[i])
+		if count > requestLimit || size+int(count)*width > requestLimit {
+			return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("its body would exceed %d bytes", requestLimit)}
+		}
+		size += int(count)*width + len(input.Name) + 128
+	}
+	body := make([]byte, 0, size)
+	body = append(body, `{"id":"pilotlight-`...)
+	body = strconv.AppendUint(body, seed, 36)
+	body = append(body, `","inputs":[`...)
+	for i, input := range model.Inputs {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, `{"name":`...)
+		body = appendQuoted(body, input.Name)
+		body = append(body, `,"shape":[`...)
+		for j, dim := range dims[i] {
+			if j > 0 {
+				body = append(body, ',')
+			}
+			body = strconv.AppendInt(body, dim, 10)
+		}
+		body = append(body, `],"datatype":`...)
+		body = appendQuoted(body, input.Datatype)
+		body = append(body, `,"data":[`...)
+		for j := range elements(dims[i]) {
+			if j > 0 {
+				body = append(body, ',')
+			}
+			body = appendValue(body, input.Datatype, random)
+		}
+		body = append(body, "]}"...)
+	}
+	body = append(body, "]}"...)
+
+	return Request{Method: http.MethodPost, Path: modelPath(model.Name) + "/infer", Body: body}, nil
+}
+
+// widths are the most bytes that a value and its comma take.
+var widths = map[string]int{
+	"BOOL": 6, "UINT8": 4, "UINT16": 2, "UINT32": 2, "UINT64": 2, "INT8": 2, "INT16": 2, "INT32": 2, "INT64": 2,
+	"FP16": 6, "BF16": 6, "FP32": 6, "FP64": 6, "BYTES": 16,
+}
+
+func appendValue(body []byte, datatype string, random *rand.Rand) []byte {
+	switch datatype {
+	case "BOOL":
+		return strconv.AppendBool(body, random.IntN(2) == 1)
+	case "UINT8":
+		return strconv.AppendInt(body, int64(random.IntN(256)), 10)
+	case "FP16", "BF16", "FP32", "FP64":
+		thousandths := random.IntN(1000)
+
+		return append(body, '0', '.', digit(thousandths/100), digit(thousandths/10%10), digit(thousandths%10))
+	case "BYTES":
+		body = append(body, `"warm `...)
+		body = strconv.AppendUint(body, uint64(random.Uint32()), 36)
+
+		return append(body, '"')
+	default:
+		return strconv.AppendInt(body, int64(random.IntN(2)), 10)
+	}
+}
+
+func digit(n int) byte { return byte('0' + n) } //nolint:gosec // n is below ten
+
+// sizes replaces what a shape leaves open.
+func sizes(shape []int64, batch int, batched bool) []int64 {
+	dims := make([]int64, len(shape))
+	for i, dim := range shape {
+		dims[i] = max(dim, 1)
+	}
+	if batched && len(dims) > 0 {
+		dims[0] = int64(max(batch, 1))
+	}
+
+	return dims
+}
+
+// elements multiplies dimensions; a product too large for any request is returned as such, without overflow.
+func elements(dims []int64) int64 {
+	count := int64(1)
+	for _, dim := range dims {
+		if dim > 0 && count > requestLimit/dim {
+			return requestLimit + 1
+		}
+		count *= dim
+	}
+
+	return count
+}

@@ -1,0 +1,244 @@
+package warmup
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// DefaultStepTimeout limits one try of a step when the user sets no limit.
+	DefaultStepTimeout = 5 * time.Minute
+	// DefaultRetries is how many more tries a failed step gets when the user does not say.
+	DefaultRetries = 3
+)
+
+// Kind is what a step does.
+type Kind int
+
+const (
+	// KindWait waits for the backend.
+	KindWait Kind = iota
+	// KindInfer sends synthetic requests.
+	KindInfer
+)
+
+// KindValues lists every value, in order.
+func KindValues() []Kind { return []Kind{KindWait, KindInfer} }
+
+// String returns the step's key in the configuration.
+func (k Kind) String() string {
+	switch k {
+	case KindWait:
+		return "wait"
+	case KindInfer:
+		return "infer"
+	default:
+		return fmt.Sprintf("Kind(%d)", int(k))
+	}
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Plan is a checked DAG of steps. It is not changed once made, and safe for concurrent use.
+type Plan struct {
+	// steps are in an order in which each comes after those it needs.
+	steps []step
+}
+
+// step is a StepConfig with every default filled in.
+type step struct {
+	name     string
+	kind     Kind
+	needs    []string
+	timeout  time.Duration
+	retries  int
+	optional bool
+	wait     WaitConfig
+	infer    InferConfig
+}
+
+// NewPlan checks the steps of the configuration; without any, it derives the plan for a server whose API describes its models.
+func NewPlan(configs []StepConfig) (Plan, error) {
+	if len(configs) == 0 {
+		configs = []StepConfig{
+			{Name: "backend", Wait: &WaitConfig{}},
+			{Name: "shapes", Needs: []string{"backend"}, Infer: &InferConfig{}},
+		}
+	}
+	steps := make([]step, 0, len(configs))
+	var problems []error
+	for i, config := range configs {
+		made, err := newStep(config)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("check steps[%d]: %w", i, err))
+		}
+		steps = append(steps, made)
+	}
+	names := make([]string, 0, len(steps))
+	for i, s := range steps {
+		if s.name != "" && slices.Contains(names, s.name) {
+			problems = append(problems, fmt.Errorf("check steps[%d]: a step named %q stands above", i, s.name))
+		}
+		names = append(names, s.name)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return Plan{}, err
+	}
+	sorted, err := sortSteps(steps)
+
+	return Plan{steps: sorted}, err
+}
+
+// Names returns the names of the steps, each after those it needs.
+func (p Plan) Names() []string {
+	names := make([]string, 0, len(p.steps))
+	for _, s := range p.steps {
+		names = append(names, s.name)
+	}
+
+	return names
+}
+
+func newStep(config StepConfig) (step, error) {
+	made := step{
+		name: config.Name, needs: config.Needs, timeout: config.Timeout.Std(), retries: DefaultRetries, optional: config.Optional,
+	}
+	if made.timeout <= 0 {
+		made.timeout = DefaultStepTimeout
+	}
+	if config.Retries != nil {
+		made.retries = *config.Retries
+	}
+	switch {
+	case config.Name == "":
+		return made, errors.New("it has no name")
+	case made.retries < 0:
+		return made, fmt.Errorf("step %q: retries is %d, expected 0 or more", config.Name, made.retries)
+	case (config.Wait == nil) == (config.Infer == nil):
+		return made, fmt.Errorf("step %q: expected exactly one of wait and infer", config.Name)
+	case config.Wait != nil:
+		made.kind, made.wait = KindWait, *config.Wait
+	default:
+		made.kind, made.infer = KindInfer, *config.Infer
+		if made.infer.MaxRequests <= 0 {
+			made.infer.MaxRequests = DefaultMaxRequests
+		}
+		for _, list := range [][]int{made.infer.Grid.Batch, made.infer.Grid.Concurrency} {
+			if slices.ContainsFunc(list, func(n int) bool { return n < 1 }) {
+				return made, fmt.Errorf("step %q: its grid is %v, expected numbers of at least 1", config.Name, list)
+			}
+		}
+	}
+
+	return made, nil
+}
+
+// sortSteps is Kahn's algorithm. Steps that are equally free stay in the order in which they were written.
+func sortSteps(steps []step) ([]step, error) {
+	at := make(map[string]int, len(steps))
+	for i, s := range steps {
+		at[s.name] = i
+	}
+	waiting := make([]int, len(steps))
+	neededBy := make([][]int, len(steps))
+	var problems []error
+	for i, s := range steps {
+		for _, need := range s.needs {
+			j, known := at[need]
+			if !known {
+				problems = append(problems, unknownNeed(s.name, need, steps))
+
+				continue
+			}
+			waiting[i]++
+			neededBy[j] = append(neededBy[j], i)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	var free []int
+	for i := range steps {
+		if waiting[i] == 0 {
+			free = append(free, i)
+		}
+	}
+	sorted := make([]step, 0, len(steps))
+	for len(free) > 0 {
+		i := free[0]
+		free = free[1:]
+		sorted = append(sorted, steps[i])
+		for _, j := range neededBy[i] {
+			if waiting[j]--; waiting[j] == 0 {
+				free = append(free, j)
+			}
+		}
+	}
+	if len(sorted) < len(steps) {
+		return nil, fmt.Errorf("sort steps: they need each other: %s", cycle(steps, at, waiting))
+	}
+
+	return sorted, nil
+}
+
+// cycle names the steps of one cycle, as "a needs b needs a". Whoever still waits leads into one.
+func cycle(steps []step, at map[string]int, waiting []int) string {
+	i := slices.IndexFunc(waiting, func(n int) bool { return n > 0 })
+	var path []int
+	for !slices.Contains(path, i) {
+		path = append(path, i)
+		for _, need := range steps[i].needs {
+			if waiting[at[need]] > 0 {
+				i = at[need]
+
+				break
+			}
+		}
+	}
+	names := []string{}
+	for _, j := range path[slices.Index(path, i):] {
+		names = append(names, steps[j].name)
+	}
+
+	return strings.Join(append(names, steps[i].name), " needs ")
+}
+
+func unknownNeed(name, need string, steps []step) error {
+	nearest, distance := "", len(need)/2+1
+	for _, s := range steps {
+		if d := editDistance(need, s.name); d < distance && s.name != name {
+			nearest, distance = s.name, d
+		}
+	}
+	if nearest == "" {
+		return fmt.Errorf("sort steps: step %q needs %q, which is no step", name, need)
+	}
+
+	return fmt.Errorf("sort steps: step %q needs %q, which is no step; the nearest is %q", name, need, nearest)
+}
+
+// editDistance counts the letters to insert, delete or replace to make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+
+	return row[len(b)]
+}

@@ -1,0 +1,411 @@
+package warmup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+)
+
+// run is one run of the plan. A step is a node; within it, each model has a lane of its own, so that a model that fails or hangs keeps no other
+// from being warm: a lane waits for the lanes of the same model in the steps that it needs.
+type run struct {
+	runner *Runner
+	number int
+	nodes  []*node
+	byName map[string]*node
+	// attached holds the token to look for the backend; whoever comes second finds what the first one found.
+	attached chan struct{}
+	up       sync.Once
+
+	// Guarded by Runner.mu.
+	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
+	listed         map[string]bool
+	started, ended time.Time
+	err            error
+	models         []ModelReport
+	shapes         []*shape
+	requests, busy int
+}
+
+// node is a step in a run.
+type node struct {
+	step
+
+	// shared is closed when lanes and sharedErr are final: the part of the step that is for no model in particular has ended.
+	shared    chan struct{}
+	sharedErr error
+	lanes     map[string]*lane
+	begun     sync.Once
+
+	// Guarded by Runner.mu.
+	state   StepState
+	started time.Time
+	took    time.Duration
+	tries   int
+	text    string
+}
+
+// lane is a step for one model.
+type lane struct {
+	// done is closed when err and unwarmed are final.
+	done chan struct{}
+	err  error
+	// unwarmed says why nothing could be sent for the model.
+	unwarmed string
+}
+
+// skippedError is the error of a lane whose need has failed.
+type skippedError struct {
+	need string
+	err  error
+}
+
+func (e *skippedError) Error() string {
+	return fmt.Sprintf("needs %s, which failed: %v", e.need, e.err)
+}
+func (e *skippedError) Unwrap() error { return e.err }
+
+func newRun(r *Runner) *run {
+	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+	for _, s := range r.plan.steps {
+		n := &node{step: s, shared: make(chan struct{})}
+		current.nodes = append(current.nodes, n)
+		current.byName[s.name] = n
+	}
+
+	return current
+}
+
+// do runs every node in a goroutine of its own and waits for all of them.
+func (c *run) do(ctx context.Context) error {
+	var group sync.WaitGroup
+	for _, n := range c.nodes {
+		group.Go(func() { c.node(ctx, n) })
+	}
+	for _, n := range c.nodes {
+		<-n.shared
+	}
+	var failures []error
+	var mu sync.Mutex
+	for _, model := range c.modelNames() {
+		group.Go(func() {
+			report, err := c.outcome(model)
+			c.runner.mu.Lock()
+			for i := range c.models {
+				if c.models[i].Name == model {
+					c.models[i] = report
+				}
+			}
+			c.runner.mu.Unlock()
+			c.runner.emit(Event{Kind: ModelEnded, Model: report})
+			if err != nil && c.runner.settings.Required(model) {
+				mu.Lock()
+				failures = append(failures, err)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	for _, n := range c.nodes {
+		if _, skipped := errors.AsType[*skippedError](n.sharedErr); n.sharedErr != nil && !skipped && !n.optional {
+			failures = append(failures, fmt.Errorf("step %s: %w", n.name, n.sharedErr))
+		}
+	}
+	err := errors.Join(failures...)
+	c.runner.mu.Lock()
+	c.ended, c.err = time.Now(), err
+	c.runner.mu.Unlock()
+
+	return err
+}
+
+func (c *run) modelNames() []string {
+	c.runner.mu.Lock()
+	defer c.runner.mu.Unlock()
+	names := make([]string, 0, len(c.models))
+	for _, model := range c.models {
+		names = append(names, model.Name)
+	}
+
+	return names
+}
+
+// node runs one step: what it does for no model in particular, then a lane for each model that it is for.
+func (c *run) node(ctx context.Context, n *node) {
+	var models []string
+	for _, need := range n.needs {
+		needed := c.byName[need]
+		<-needed.shared
+		if needed.sharedErr != nil && n.sharedErr == nil {
+			n.sharedErr = skipped(need, needed.sharedErr)
+		}
+	}
+	if n.sharedErr == nil {
+		if n.kind == KindWait {
+			c.begin(n)
+		}
+		n.sharedErr = c.try(ctx, n, func(ctx context.Context) (err error) {
+			models, err = c.attach(ctx)
+
+			return err
+		})
+	}
+	if n.kind == KindInfer && n.infer.Model != "" {
+		models = slices.DeleteFunc(slices.Clone(models), func(name string) bool { return name != n.infer.Model })
+	}
+	n.lanes = make(map[string]*lane, len(models))
+	for _, model := range models {
+		n.lanes[model] = &lane{done: make(chan struct{})}
+	}
+	close(n.shared)
+	var group sync.WaitGroup
+	for model, l := range n.lanes {
+		group.Go(func() {
+			defer close(l.done)
+			l.err = c.lane(ctx, n, l, model)
+		})
+	}
+	group.Wait()
+	c.end(ctx, n)
+}
+
+// lane runs a step for one model.
+func (c *run) lane(ctx context.Context, n *node, l *lane, model string) error {
+	for _, need := range n.needs {
+		if err := c.byName[need].awaited(model); err != nil {
+			return skipped(need, err)
+		}
+	}
+	c.begin(n)
+	if n.kind == KindWait {
+		return c.try(ctx, n, func(ctx context.Context) error { return c.waitFor(ctx, n, model) })
+	}
+	select {
+	case c.runner.lanes <- struct{}{}:
+		defer func() { <-c.runner.lanes }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	warming := &inference{run: c, node: n, lane: l, model: model}
+
+	return c.try(ctx, n, warming.try)
+}
+
+// awaited returns how the step ended for the model. A step that has nothing to do with the model is waited for as a whole.
+func (n *node) awaited(model string) error {
+	if l, ok := n.lanes[model]; ok {
+		<-l.done
+
+		return l.err
+	}
+	var errs []error
+	for _, l := range n.lanes {
+		<-l.done
+		errs = append(errs, l.err)
+	}
+
+	return errors.Join(errs...)
+}
+
+func skipped(need string, err error) error {
+	// What failed first is the news; the steps in between are not.
+	if earlier, ok := errors.AsType[*skippedError](err); ok {
+		return earlier
+	}
+
+	return &skippedError{need: need, err: err}
+}
+
+// try does f until it succeeds, each try within the step's timeout, with a back-off in between.
+func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) error {
+	pause := back{next: 250 * time.Millisecond, limit: 10 * time.Second}
+	for try := 0; ; try++ {
+		c.runner.mu.Lock()
+		n.tries = max(n.tries, try+1)
+		c.runner.mu.Unlock()
+		limited, cancel := context.WithTimeoutCause(ctx, n.timeout, fmt.Errorf("timed out after %v", n.timeout))
+		err := f(limited)
+		cancel()
+		if err == nil || ctx.Err() != nil || try >= n.retries || hopeless(err) {
+			return err
+		}
+		c.runner.mu.Lock()
+		n.text = err.Error()
+		c.runner.mu.Unlock()
+		if stopped := pause.off(ctx); stopped != nil {
+			return fmt.Errorf("%w; before that: %w", stopped, err)
+		}
+	}
+}
+
+// hopeless says that another try within this run would end alike.
+func hopeless(err error) bool {
+	return errors.Is(err, backend.ErrCredentialsRefused) || errors.Is(err, backend.ErrNotOffered) || errors.Is(err, backend.ErrNoRequest)
+}
+
+func (c *run) begin(n *node) {
+	n.begun.Do(func() {
+		c.runner.mu.Lock()
+		n.state, n.started = StepRunning, time.Now()
+		c.runner.mu.Unlock()
+		c.runner.emit(Event{Kind: StepStarted, Step: n.name})
+	})
+}
+
+// end notes and logs how a step ended.
+func (c *run) end(ctx context.Context, n *node) {
+	var failed error
+	skippedOnly := true
+	note := func(err error) {
+		if err == nil {
+			return
+		}
+		failed = errors.Join(failed, err)
+		if _, skipped := errors.AsType[*skippedError](err); !skipped {
+			skippedOnly = false
+		}
+	}
+	note(n.sharedErr)
+	succeeded := 0
+	models := make([]string, 0, len(n.lanes))
+	for model := range n.lanes {
+		models = append(models, model)
+	}
+	slices.Sort(models)
+	for _, model := range models {
+		if err := n.lanes[model].err; err != nil {
+			note(fmt.Errorf("model %s: %w", model, err))
+		} else {
+			succeeded++
+		}
+	}
+	state := StepSucceeded
+	switch {
+	case failed != nil && skippedOnly && succeeded == 0:
+		state = StepSkipped
+	case failed != nil:
+		state = StepFailed
+	}
+	c.runner.mu.Lock()
+	n.state, n.text = state, ""
+	if failed != nil {
+		n.text = failed.Error()
+	}
+	if !n.started.IsZero() {
+		n.took = time.Since(n.started)
+	}
+	attrs := []slog.Attr{
+		slog.String("step", n.name), slog.String("kind", n.kind.String()), slog.String("result", state.String()),
+		slog.Duration("took", n.took), slog.Int("tries", n.tries),
+	}
+	var shapes []string
+	for _, s := range c.shapes {
+		if s.report.Step == n.name {
+			shapes = append(shapes, s.report.String())
+		}
+	}
+	c.runner.mu.Unlock()
+	level := slog.LevelInfo
+	if failed != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("error", strings.ReplaceAll(failed.Error(), "\n", "; ")))
+	}
+	if shapes != nil {
+		attrs = append(attrs, slog.Any("shapes", shapes))
+	}
+	c.runner.logger.LogAttrs(ctx, level, "warm-up step ended", attrs...)
+	c.runner.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
+}
+
+// outcome waits until every step is through with the model and says what it came to.
+func (c *run) outcome(model string) (ModelReport, error) {
+	report := ModelReport{Name: model, Outcome: Warm}
+	var texts []string
+	var failure error
+	because := func(outcome Outcome, reason Reason, text string) {
+		report.Outcome = max(report.Outcome, outcome)
+		if !slices.Contains(report.Reasons, reason) {
+			report.Reasons = append(report.Reasons, reason)
+		}
+		texts = append(texts, text)
+	}
+	inferred, unwarmed := false, "no step sends it requests"
+	for _, n := range c.nodes {
+		err := n.sharedErr
+		if l, ok := n.lanes[model]; ok {
+			<-l.done
+			err = l.err
+			inferred = inferred || n.kind == KindInfer && l.err == nil && l.unwarmed == ""
+			if l.unwarmed != "" {
+				unwarmed = l.unwarmed
+			}
+		}
+		if err == nil {
+			continue
+		}
+		text := fmt.Sprintf("step %s: %v", n.name, err)
+		if n.optional {
+			because(Degraded, ReasonOptionalFailed, text)
+
+			continue
+		}
+		because(Failed, ReasonWarmFailed, text)
+		if errors.Is(err, backend.ErrCredentialsRefused) {
+			because(Failed, ReasonCredentialsRefused, text)
+		}
+		failure = errors.Join(failure, fmt.Errorf("step %s: model %s: %w", n.name, model, err))
+	}
+	c.runner.mu.Lock()
+	for _, s := range c.shapes {
+		if s.report.Model == model && s.report.State == ShapeNotConverged {
+			because(Degraded, ReasonNotConverged, fmt.Sprintf("%s has not converged after %d requests", s.report.Shape(), s.report.Seen.N))
+		}
+	}
+	c.runner.mu.Unlock()
+	if report.Outcome == Warm && !inferred {
+		because(Unwarmed, ReasonWarmedNothing, unwarmed)
+	}
+	report.Text = strings.Join(slices.Compact(texts), "; ")
+
+	return report, failure
+}
+
+// report copies what there is to tell. The caller holds Runner.mu.
+func (c *run) report() Report {
+	report := Report{
+		Run: c.number, Running: c.ended.IsZero(), Started: c.started, Ended: c.ended, Remaining: c.remaining(),
+		Requests: c.requests, Busy: c.busy, Models: make([]ModelReport, 0, len(c.models)),
+		Steps: make([]StepReport, 0, len(c.nodes)), Shapes: make([]ShapeReport, 0, len(c.shapes)),
+	}
+	if c.err != nil {
+		report.Error = c.err.Error()
+	}
+	if dialect := c.runner.dialect; dialect != nil {
+		report.ServerType = dialect.Name()
+	}
+	for _, n := range c.nodes {
+		took := n.took
+		if n.state == StepRunning {
+			took = time.Since(n.started)
+		}
+		report.Steps = append(report.Steps, StepReport{
+			Name: n.name, Kind: n.kind, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text,
+		})
+	}
+	for _, model := range c.models {
+		model.Reasons = slices.Clone(model.Reasons)
+		report.Models = append(report.Models, model)
+	}
+	for _, s := range c.shapes {
+		report.Shapes = append(report.Shapes, s.report)
+	}
+
+	return report
+}

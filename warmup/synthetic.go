@@ -1,0 +1,76 @@
+package warmup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+)
+
+// Synthetic makes one inference of the cheapest shape for each required model, and returns the first error. It needs no run before it: what it
+// does not know it asks the backend. ErrNoRequest, by [errors.Is]: no request may be made up for a model, so nothing was learnt.
+func (r *Runner) Synthetic(ctx context.Context) error {
+	dialect, err := r.speak(ctx)
+	if err != nil {
+		return err
+	}
+	models, err := r.models(ctx, dialect)
+	if err != nil {
+		return err
+	}
+	for _, model := range models {
+		if !r.settings.Required(model) {
+			continue
+		}
+		if err := r.SyntheticModel(ctx, model); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// SyntheticModel is Synthetic for one model, required or not.
+func (r *Runner) SyntheticModel(ctx context.Context, model string) error {
+	dialect, err := r.speak(ctx)
+	if err != nil {
+		return err
+	}
+	described, err := r.describe(ctx, dialect, model)
+	if err != nil {
+		return err
+	}
+	batch, expect := 1, backend.Expect{Finite: true}
+	for _, s := range r.plan.steps {
+		if s.kind == KindInfer && (s.infer.Model == model || s.infer.Model == "") {
+			expect = s.expect()
+			if len(s.infer.Grid.Batch) > 0 {
+				batch = slices.Min(s.infer.Grid.Batch)
+			}
+
+			break
+		}
+	}
+
+	return r.once(ctx, dialect, described, backend.Shape{Batch: batch}, expect)
+}
+
+// once makes one inference and checks its answer.
+func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backend.Model, shape backend.Shape, expect backend.Expect) error {
+	request, err := dialect.Request(model, shape, r.seeds.Add(1))
+	if err != nil {
+		return err
+	}
+	act := fmt.Sprintf("infer %s %v", model.Name, shape)
+	answer, err := r.settings.Client.Do(ctx, request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+
+	return dialect.Check(act, answer, expect)
+}
+
+func (s step) expect() backend.Expect {
+	return backend.Expect{Status: s.infer.Expect.Status, Finite: s.infer.Expect.Finite == nil || *s.infer.Expect.Finite}
+}
