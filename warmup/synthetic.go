@@ -74,3 +74,25 @@ func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backen
 func (s step) expect() backend.Expect {
 	return backend.Expect{Status: s.infer.Expect.Status, Finite: s.infer.Expect.Finite == nil || *s.infer.Expect.Finite}
 }
+
+// Check asks the backend's own model-level readiness for each required model, without any inference, and returns the first that is not ready.
+func (r *Runner) Check(ctx context.Context) error {
+	dialect, err := r.speak(ctx)
+	if err != nil {
+		return err
+	}
+	models, err := r.models(ctx, dialect)
+	if err != nil {
+		return err
+	}
+	for _, model := range models {
+		if !r.settings.Required(model) {
+			continue
+		}
+		if err := dialect.Ready(ctx, model); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}

@@ -38,8 +38,8 @@ type ClientSettings struct {
 	BasePath string
 	// TLS makes it HTTPS; nil is plain HTTP.
 	TLS *tls.Config
-	// Headers go with every request, and are never logged.
-	Headers http.Header
+	// Headers returns what goes with each request, and is never logged; nil: nothing.
+	Headers func() (http.Header, error)
 	// Version of Pilotlight, for the User-Agent.
 	Version string
 	// BodyLimit bounds answers, in bytes; 0 means DefaultBodyLimit.
@@ -80,7 +80,6 @@ func NewClient(s ClientSettings) (*Client, error) {
 		s.ControlTimeout = DefaultControlTimeout
 	}
 	s.BasePath = strings.TrimSuffix(s.BasePath, "/")
-	s.Headers = s.Headers.Clone()
 	c := &Client{settings: s, host: s.Address}
 	if s.Network == "unix" {
 		// A socket's path is no authority; strict servers refuse it.
@@ -202,9 +201,15 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make request for %s: %w", r.Path, err)
 	}
-	maps.Copy(request.Header, c.settings.Headers)
-	if host := c.settings.Headers.Get("Host"); host != "" {
-		request.Host = host
+	if c.settings.Headers != nil {
+		headers, err := c.settings.Headers()
+		if err != nil {
+			return nil, fmt.Errorf("make request for %s: %w", r.Path, err)
+		}
+		maps.Copy(request.Header, headers)
+		if host := headers.Get("Host"); host != "" {
+			request.Host = host
+		}
 	}
 	if r.Body == nil {
 		request.Body = http.NoBody

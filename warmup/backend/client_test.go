@@ -22,7 +22,9 @@ func TestClientMarksItsRequests(t *testing.T) {
 	client := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		read, _ := io.ReadAll(r.Body)
 		got, body = r, string(read)
-	}), backend.ClientSettings{BasePath: "/base/", Version: "1.2", Headers: http.Header{"Authorization": {"Bearer x"}}})
+	}), backend.ClientSettings{BasePath: "/base/", Version: "1.2", Headers: func() (http.Header, error) {
+		return http.Header{"Authorization": {"Bearer x"}}, nil
+	}})
 	answer, err := client.Do(t.Context(), backend.Request{Method: http.MethodPost, Path: "/v2/models/a%2Fb/infer", Body: []byte("{}")})
 	if err != nil || answer.Status != http.StatusOK {
 		t.Fatalf("got %+v, %v", answer, err)
