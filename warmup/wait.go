@@ -13,10 +13,10 @@ import (
 const (
 	// probeShare is the inverse of the share of a core that the attempts to find a listener may cost, by the cost of the last ones.
 	probeShare = 200
-	// probeLeast is how late a listener may be noticed. Not the attempt but waking up for it is what costs, some 40 to 80 µs in a virtual
-	// machine: at 7 ms that is less than a percent of a core. The odd 100 µs let the runtime, whose poller counts whole
-	// milliseconds, wake up once and not twice.
-	probeLeast = 7*time.Millisecond + 100*time.Microsecond
+	// probeLeast is how late a listener may be noticed. Not the attempt but waking up for it is what costs: 40 to 90 µs in a virtual machine, which
+	// is why this is no shorter. The odd 40 µs let the runtime wake up once and not twice: its poller counts whole milliseconds, and the kernel
+	// adds 50 µs of slack to each sleep.
+	probeLeast = 7*time.Millisecond + 40*time.Microsecond
 	// probeMost bounds the pause when attempts are dear: names, and addresses of other hosts.
 	probeMost = 250 * time.Millisecond
 	// loadingFirst and loadingMost bound the pauses between questions to a server that answers and is not ready.
