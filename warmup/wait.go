@@ -11,14 +11,16 @@ import (
 )
 
 const (
-	// probeShare is the inverse of the share of a core that the attempts to find a listener may cost, by the cost of the last ones.
-	probeShare = 200
-	// probeLeast is how late a listener may be noticed. Not the attempt but waking up for it is what costs: 40 to 90 µs in a virtual machine, which
-	// is why this is no shorter. The odd 40 µs let the runtime wake up once and not twice: its poller counts whole milliseconds, and the kernel
-	// adds 50 µs of slack to each sleep.
-	probeLeast = 7*time.Millisecond + 40*time.Microsecond
-	// probeMost bounds the pause when attempts are dear: names, and addresses of other hosts.
-	probeMost = 250 * time.Millisecond
+	// probeShare is the inverse of the share of a core that waiting for a listener may cost: 0.7 %.
+	probeShare = 143
+	// probeLeast and probeMost bound the pause between two looks where a look is cheap: then waking up is what costs, 30 to 80 µs of processor
+	// time in a virtual machine. However dear it is, a listener is noticed soon.
+	probeLeast = 5 * time.Millisecond
+	probeMost  = 9 * time.Millisecond
+	// probeLesson is how many looks it takes to learn what one costs.
+	probeLesson = 16
+	// dialMost bounds it where each look is a real dial: names, and addresses of other hosts.
+	dialMost = 250 * time.Millisecond
 	// loadingFirst and loadingMost bound the pauses between questions to a server that answers and is not ready.
 	loadingFirst = 4 * time.Millisecond
 	loadingMost  = 250 * time.Millisecond
@@ -125,27 +127,28 @@ func (c *run) sawAnswer(err error) {
 	c.up.Do(func() { c.runner.emit(Event{Kind: BackendUp}) })
 }
 
-// listening waits until something accepts connections at the backend's address.
+// listening waits until something accepts connections at the backend's address. It looks as often as a look's cost allows, which it learns from
+// the looks so far.
 func (c *run) listening(ctx context.Context) error {
 	probe := c.runner.settings.Client.NewProbe(ctx)
 	defer probe.Close()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	// The cheapest of the last attempts is what an attempt costs; the others were interrupted.
-	var costs [4]time.Duration
-	for attempt := 0; ; attempt++ {
-		start := time.Now()
+	pace, most := probeLeast, dialMost
+	if probe.Cheap() {
+		most = probeMost
+	}
+	spent := probe.Spent()
+	for look := 1; ; look++ {
 		err := probe.Listening(ctx)
 		if err == nil {
 			return nil
 		}
-		costs[attempt%len(costs)] = time.Since(start)
-		cost := slices.Min(costs[:min(attempt+1, len(costs))])
-		timer.Reset(min(max(probeLeast, probeShare*cost), probeMost))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
+		if look%probeLesson == 0 {
+			now := probe.Spent()
+			pace = min(max(probeLeast, probeShare*(now-spent)/probeLesson), most)
+			spent = now
+		}
+		if cause := probe.Wait(ctx, pace); cause != nil {
+			return fmt.Errorf("%w; last answer: %w", cause, err)
 		}
 	}
 }

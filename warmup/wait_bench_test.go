@@ -30,10 +30,8 @@ const (
 	noticed = 10 * time.Millisecond
 	// idleShare is the share of a core that waiting may cost.
 	idleShare = 0.01
-	// attemptShare is the share of a core that the attempts may cost, waking up for them not counted.
-	attemptShare = 0.0075
-	// barePace is how often a wait wakes up.
-	barePace = 7*time.Millisecond + 40*time.Microsecond
+	// barePace is the pace of the control: a timer of the runtime's that does nothing.
+	barePace = 6 * time.Millisecond
 )
 
 // clock is the system's monotonic clock, which the two processes share.
@@ -158,15 +156,12 @@ func BenchmarkWait(b *testing.B) {
 				b.ReportMetric(100*bare, "%-bare-timer")
 				b.Logf("listen -> first synthetic request: p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, slowest %.2f ms; waiting costs %.2f %% of a core",
 					at(50), at(90), at(99), at(100), 100*share)
-				b.Logf("control: a bare timer at that pace is late by up to %v in 99 %% of cases and costs %.2f %% of a core here", late, 100*bare)
-				// What the machine itself takes is taken off: a virtual machine may be late by milliseconds, and wake up dearly.
-				if got := latencies[98] - late; got > noticed {
+				b.Logf("control: a timer of the runtime's at a pace of %v that does nothing is late by up to %v in 99 %% of cases and costs %.2f %% of a core here",
+					barePace, late, 100*bare)
+				if got := latencies[98]; got > noticed {
 					b.Errorf("p99 of %v between listen and first request, expected at most %v", got, noticed)
 				}
-				if got := share - bare; got > attemptShare {
-					b.Errorf("waiting costs %.2f %% of a core more than waking up does, expected at most %.2f %%", 100*got, 100*attemptShare)
-				}
-				if bare < idleShare/2 && share > idleShare {
+				if share > idleShare {
 					b.Errorf("waiting costs %.2f %% of a core, expected at most %.0f %%", 100*share, 100*idleShare)
 				}
 			}
@@ -195,7 +190,7 @@ func control() (share float64, late time.Duration) {
 // idle returns the share of a core that a run costs while nobody listens.
 func idle(b *testing.B, runner *warmup.Runner) float64 {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
 	defer cancel()
 	before, began := spent(), time.Now()
 	if _, err := runner.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -26,6 +26,8 @@ const (
 	DefaultConnectTimeout = time.Second
 
 	headerLimit = 256 << 10
+	// keepTalking is how long the connection of a question waits for another one.
+	keepTalking = 100 * time.Millisecond
 	// SyntheticHeader marks every request that Pilotlight makes by itself.
 	SyntheticHeader = "X-Pilotlight-Synthetic"
 )
@@ -52,11 +54,14 @@ type ClientSettings struct {
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client sends the requests that Pilotlight makes by itself. Each goes over a connection of its own: servers that share a port among several
+// Client sends the requests that Pilotlight makes by itself. Each inference goes over a connection of its own: servers that share a port among several
 // processes share connections out, not requests, so a kept connection would warm one process only. It is safe for concurrent use.
 type Client struct {
 	settings  ClientSettings
 	transport *http.Transport
+	// talk keeps its connection for a moment: the questions before the first inference follow one another at once, and each new connection makes
+	// the backend wake up once more.
+	talk *http.Transport
 	host      string
 	// loopback are the addresses that the cheap probe may try; empty: net.Dialer.
 	loopback []netip.AddrPort
@@ -95,6 +100,8 @@ func NewClient(s ClientSettings) (*Client, error) {
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: headerLimit,
 	}
+	c.talk = c.transport.Clone()
+	c.talk.DisableKeepAlives, c.talk.MaxIdleConnsPerHost, c.talk.IdleConnTimeout = false, 1, keepTalking
 
 	return c, nil
 }
@@ -134,6 +141,10 @@ func (c *Client) Address() string { return c.settings.Address }
 // Do sends a request over a new connection and reads the answer. When ctx ends, the connection is closed, which is how the backend learns
 // of it. An error means that no whole answer came; whatever the status, an answer is none.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	return c.do(ctx, c.transport, r)
+}
+
+func (c *Client) do(ctx context.Context, transport *http.Transport, r Request) (Answer, error) {
 	request, err := c.request(ctx, r)
 	if err != nil {
 		return Answer{}, err
@@ -145,7 +156,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 		GotFirstResponseByte: func() { timing.FirstByte = time.Since(start) },
 	}
 	// The transport by itself follows no redirect, keeps no cookie and sends nothing twice over a new connection.
-	response, err := c.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	response, err := transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err != nil {
 		return Answer{}, c.transportError(ctx, r, err)
 	}
@@ -174,12 +185,12 @@ func (c *Client) Listening(ctx context.Context) error {
 	return &Error{Act: "connect to " + c.settings.Address, Kind: ErrNotYet, Err: err}
 }
 
-// control is Do for a call that does no inference, and so has to be answered soon.
+// control is for a call that does no inference, and so has to be answered soon, and may share a connection with the one before.
 func (c *Client) control(ctx context.Context, method, path string, body []byte) (Answer, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, c.settings.ControlTimeout,
 		fmt.Errorf("no answer within %v", c.settings.ControlTimeout))
 	defer cancel()
-	answer, err := c.Do(limited, Request{Method: method, Path: path, Body: body})
+	answer, err := c.do(limited, c.talk, Request{Method: method, Path: path, Body: body})
 	if failed, ok := errors.AsType[*Error](err); ok && ctx.Err() == nil {
 		// A server that does not answer in time while it loads is not there yet.
 		failed.Kind = ErrNotYet
@@ -267,6 +278,11 @@ func (c *Client) listening(ctx context.Context) error {
 	}
 
 	return conn.Close()
+}
+
+// cheap says that Listening needs no real dial.
+func (c *Client) cheap() bool {
+	return len(c.loopback) > 0 || (c.settings.DialContext == nil && c.settings.Network == "unix")
 }
 
 // errNoProbe means that this address or system needs a real dial.

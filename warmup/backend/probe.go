@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -18,6 +17,9 @@ type Probe struct {
 	// kernel is nil where only a connect can tell.
 	kernel    *diag
 	connected time.Time
+	dialled   time.Duration
+	// metronome is nil where a timer of the runtime's has to do: where each attempt is a real dial, its price makes no difference.
+	metronome *metronome
 }
 
 // NewProbe returns a Probe of the client's address.
@@ -25,6 +27,9 @@ func (c *Client) NewProbe(ctx context.Context) *Probe {
 	p := &Probe{client: c}
 	if len(c.loopback) > 0 {
 		p.kernel = newDiag(ctx)
+	}
+	if c.cheap() {
+		p.metronome = newMetronome()
 	}
 
 	return p
@@ -35,16 +40,54 @@ func (p *Probe) Close() {
 	if p.kernel != nil {
 		p.kernel.close()
 	}
+	if p.metronome != nil {
+		p.metronome.close()
+	}
 }
 
 // Listening is [Client.Listening], without connecting as long as the kernel says that nobody is there.
 func (p *Probe) Listening(ctx context.Context) error {
-	if p.kernel != nil && time.Since(p.connected) < connectEvery && !slices.ContainsFunc(p.client.loopback, func(a netip.AddrPort) bool { return p.kernel.listening(a) }) {
+	if p.kernel != nil && time.Since(p.connected) < connectEvery && !slices.ContainsFunc(p.client.loopback, p.kernel.listening) {
 		return &Error{Act: "connect to " + p.client.settings.Address, Kind: ErrNotYet, Err: errNobody}
 	}
 	p.connected = time.Now()
+	err := p.client.Listening(ctx)
+	p.dialled += time.Since(p.connected)
 
-	return p.client.Listening(ctx)
+	return err
 }
 
 var errNobody = errors.New("nobody listens")
+
+// Cheap says that looking costs less than waking up for it.
+func (p *Probe) Cheap() bool { return p.metronome != nil }
+
+// Spent is what looking has cost so far: processor time of the process where a look is cheap, else the time that the dials took.
+func (p *Probe) Spent() time.Duration {
+	if p.metronome != nil {
+		return processorTime()
+	}
+
+	return p.dialled
+}
+
+// Wait waits for d between two questions. Its error is why ctx ended earlier.
+func (p *Probe) Wait(ctx context.Context, d time.Duration) error {
+	if p.metronome != nil {
+		return p.metronome.wait(ctx, d)
+	}
+
+	return wait(ctx, d)
+}
+
+// wait waits for d by a timer of the runtime's.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+
+	return context.Cause(ctx)
+}

@@ -40,12 +40,13 @@ func probeUnix(path string) error {
 
 // probe makes its system calls raw: none of them blocks, and the runtime's monitor thread, which other calls wake, costs more than they do.
 func probe(family int, address unsafe.Pointer, size uintptr) error {
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("make socket: %w", err)
+	made, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(family), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return fmt.Errorf("make socket: %w", errno)
 	}
-	defer unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) //nolint:errcheck // the socket was used to look only
-	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(address), size)
+	defer unix.RawSyscall(unix.SYS_CLOSE, made, 0, 0) //nolint:errcheck // the socket was used to look only
+	fd := int(made)                                   //nolint:gosec // a descriptor fits
+	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, made, uintptr(address), size)
 	if errno == unix.EINPROGRESS {
 		return finished(fd)
 	}

@@ -44,7 +44,6 @@ func TestProbeSeesEveryListener(t *testing.T) {
 				t.Skip(err)
 			}
 			defer func() { _ = listener.Close() }()
-			// At once: it may not depend on the connect that is made from time to time.
 			if err := probe.Listening(t.Context()); err != nil {
 				t.Errorf("somebody listens: %v", err)
 			}
