@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func cpu(b *testing.B, pid int) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	ticks := 0
 	for _, field := range fields[11:13] { // utime and stime
 		n, err := strconv.Atoi(field)
@@ -140,7 +141,9 @@ func BenchmarkConvergedToReady(b *testing.B) {
 		}
 		seen := time.Now()
 		var status struct {
-			Warmup struct{ Ended time.Time }
+			Warmup struct {
+				Ended time.Time `json:"ended"`
+			} `json:"warmup"`
 		}
 		resp, err = plain.Get("http://" + p.admin + "/statusz")
 		if err != nil {

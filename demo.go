@@ -20,12 +20,12 @@ import (
 // demoCmd shows the main job on a real model: the same traffic of real images against a really cold backend, three ways.
 type demoCmd struct {
 	Once    bool           `help:"End after the comparison instead of staying up."`
-	JSON    string         `name:"json"            placeholder:"FILE"                                               help:"Write the figures to FILE."`
+	JSON    string         `help:"Write the figures to FILE." name:"json" placeholder:"FILE"`
 	Check   bool           `help:"Fail when a figure contradicts what is claimed, or proves nothing."`
-	SVG     string         `name:"svg"             placeholder:"FILE"                                               help:"Draw every request of every arm into FILE."`
-	Rate    float64        `default:"100"          help:"Requests a second, from t=0 on."`
-	Tail    units.Duration `default:"10s"          help:"How long the traffic goes on after ready, in each arm."`
-	Ballast units.Size     `default:"300MiB"       help:"Size of the layers that make the model as heavy to load as real ones."`
+	SVG     string         `help:"Draw every request of every arm into FILE." name:"svg" placeholder:"FILE"`
+	Rate    float64        `default:"100" help:"Requests a second, from t=0 on."`
+	Tail    units.Duration `default:"10s" help:"How long the traffic goes on after ready, in each arm."`
+	Ballast units.Size     `default:"300MiB" help:"Size of the layers that make the model as heavy to load as real ones."`
 }
 
 // slowFactor is how many times the warm 99th percentile of its shape a request takes to count as slow.

@@ -14,17 +14,17 @@ import (
 
 // onnxCmd is "pilotlight onnx": a model server of its own, and the worker behind "pilotlight run --onnx".
 type onnxCmd struct {
-	Model      []string          `help:"ONNX file to serve, as PATH or NAME=PATH; may be given several times."                       placeholder:"[NAME=]PATH"                                             required:"" sep:"none" short:"m"`
+	Model      []string          `help:"ONNX file to serve, as PATH or NAME=PATH; may be given several times." placeholder:"[NAME=]PATH" required:"" sep:"none" short:"m"`
 	Name       string            `help:"Name of the model, when there is one. Default: the file's name without its ending."`
-	Listen     string            `default:"127.0.0.1:8000"                                                                           help:"Where to listen, HTTP and gRPC alike: host:port or unix:/path."`
-	Provider   onnx.Provider     `default:"cpu"                                                                                      help:"What to compute on: cpu, cuda or tensorrt."`
+	Listen     string            `default:"127.0.0.1:8000" help:"Where to listen, HTTP and gRPC alike: host:port or unix:/path."`
+	Provider   onnx.Provider     `default:"cpu" help:"What to compute on: cpu, cuda or tensorrt."`
 	Option     map[string]string `help:"Option of the provider, by the name that ONNX Runtime gives it; may be given several times." placeholder:"NAME=VALUE"`
-	AllowCPU   bool              `help:"Run on the CPU what the provider cannot, instead of failing."                                name:"allow-cpu"`
-	Threads    int               `default:"1"                                                                                        help:"Threads that work on one inference."`
+	AllowCPU   bool              `help:"Run on the CPU what the provider cannot, instead of failing." name:"allow-cpu"`
+	Threads    int               `default:"1" help:"Threads that work on one inference."`
 	Runs       int               `help:"Inferences that run at the same time. Default: processors divided by threads."`
 	Lazy       bool              `help:"Say ready at once and load at the first inference."`
-	MaxBody    units.Size        `default:"64MiB"                                                                                    help:"Largest request."`
-	ParentPipe bool              `help:"End when standard input ends: the worker must not outlive its parent."                       hidden:""`
+	MaxBody    units.Size        `default:"64MiB" help:"Largest request."`
+	ParentPipe bool              `help:"End when standard input ends: the worker must not outlive its parent." hidden:""`
 }
 
 // Run serves until ctx ends.

@@ -77,8 +77,9 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	}
 	p.wireHealth()
 	p.wireProxy()
+	p.wirePorts()
 
-	return p, p.wirePorts()
+	return p, nil
 }
 
 // wireWarmup makes what speaks to the backend by itself.
@@ -212,7 +213,7 @@ func (p *pilot) wireProxy() {
 }
 
 // wirePorts makes what Kubernetes and people look at.
-func (p *pilot) wirePorts() error {
+func (p *pilot) wirePorts() {
 	p.health = &http.Server{
 		Handler:           health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load}),
 		Protocols:         plainProtocols(),
@@ -240,8 +241,6 @@ func (p *pilot) wirePorts() error {
 		ReadTimeout:       slowClient,
 		ErrorLog:          slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
 	}
-
-	return nil
 }
 
 func plainProtocols() *http.Protocols {

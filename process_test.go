@@ -32,18 +32,18 @@ type program struct {
 }
 
 // start runs pilotlight with these arguments.
-func start(t testing.TB, arguments ...string) *program {
-	t.Helper()
-	p := &program{t: t, runtime: t.TempDir(), ended: make(chan struct{}), lines: make(chan string, 1000)}
+func start(tb testing.TB, arguments ...string) *program {
+	tb.Helper()
+	p := &program{t: tb, runtime: tb.TempDir(), ended: make(chan struct{}), lines: make(chan string, 1000)}
 	p.cmd = exec.Command(os.Args[0], arguments...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "XDG_RUNTIME_DIR="+p.runtime, "GORACE=atexit_sleep_ms=0")
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p.cmd.Stdout = p
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	go func() {
 		defer close(p.ended)
@@ -56,11 +56,11 @@ func start(t testing.TB, arguments ...string) *program {
 		}
 		_ = p.cmd.Wait()
 	}()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
-		if t.Failed() {
-			t.Logf("%v printed:\n%s", arguments, p.printed())
+		if tb.Failed() {
+			tb.Logf("%v printed:\n%s", arguments, p.printed())
 		}
 	})
 
@@ -123,17 +123,17 @@ func (p *program) signal(signal syscall.Signal) {
 // ports are those of a Pilotlight under test.
 type ports struct{ data, health, admin string }
 
-func freePorts(t testing.TB) ports {
-	t.Helper()
+func freePorts(tb testing.TB) ports {
+	tb.Helper()
 
-	return ports{freeAddress(t), freeAddress(t), freeAddress(t)}
+	return ports{freeAddress(tb), freeAddress(tb), freeAddress(tb)}
 }
 
-func freeAddress(t testing.TB) string {
-	t.Helper()
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
 
@@ -143,20 +143,20 @@ func freeAddress(t testing.TB) string {
 func (p ports) readyz() string { return "http://" + p.health + "/readyz" }
 
 // configure writes a configuration for a backend, with more below it, and returns its path.
-func (p ports) configure(t testing.TB, backend, more string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "pilotlight.yaml")
+func (p ports) configure(tb testing.TB, backend, more string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "pilotlight.yaml")
 	text := fmt.Sprintf("version: 1\nbackend: {%s}\nlisten: {data: '%s', health: '%s', admin: '%s'}\n%s", backend, p.data, p.health, p.admin, more)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return path
 }
 
 // get asks once; status 0 means that there was no answer.
-func get(t testing.TB, url string) (status int, body string) {
-	t.Helper()
+func get(tb testing.TB, url string) (status int, body string) {
+	tb.Helper()
 	resp, err := plain.Get(url)
 	if err != nil {
 		return 0, err.Error()
@@ -174,18 +174,18 @@ func get(t testing.TB, url string) (status int, body string) {
 var plain = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // until asks url until it answers with status.
-func until(t testing.TB, url string, status int) {
-	t.Helper()
+func until(tb testing.TB, url string, status int) {
+	tb.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for {
-		got, body := get(t, url)
+		got, body := get(tb, url)
 		if got == status {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: got %d %s, want %d", url, got, body, status)
+			tb.Fatalf("%s: got %d %s, want %d", url, got, body, status)
 		}
-		pause(t.Context())
+		pause(tb.Context())
 	}
 }
 
@@ -198,11 +198,11 @@ func pause(ctx context.Context) {
 }
 
 // attributes reads a line of the log.
-func attributes(t testing.TB, line string) map[string]any {
-	t.Helper()
+func attributes(tb testing.TB, line string) map[string]any {
+	tb.Helper()
 	fields := map[string]any{}
 	if err := json.Unmarshal([]byte(line), &fields); err != nil {
-		t.Fatalf("read log line %s: %v", line, err)
+		tb.Fatalf("read log line %s: %v", line, err)
 	}
 
 	return fields

@@ -121,24 +121,24 @@ func (p *pilot) listen(ctx context.Context) (listeners, error) {
 func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Watcher) error {
 	var actors run.Group
 	draining, cancel := context.WithCancel(ctx)
-	actors.Add(func() error { <-draining.Done(); return p.drain() }, func(error) { cancel() })
+	actors.Add(func() error { <-draining.Done(); return p.drain(context.WithoutCancel(ctx)) }, func(error) { cancel() })
 
 	serveHTTP(&actors, p.data, sockets.data)
 	serveHTTP(&actors, p.health, sockets.health)
 	serveHTTP(&actors, p.admin, sockets.admin)
 	p.listening.Store(true)
 
-	background(&actors, p.breaker.Run)
-	background(&actors, p.keeper.Run)
+	background(ctx, &actors, p.breaker.Run)
+	background(ctx, &actors, p.keeper.Run)
 	if p.worker != nil {
-		background(&actors, p.worker.Run)
+		background(ctx, &actors, p.worker.Run)
 	}
 	if watcher.Source.Path != "" {
 		hangups := make(chan os.Signal, 1)
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 		watcher.Signal = hangups
-		background(&actors, watcher.Run)
+		background(ctx, &actors, watcher.Run)
 	}
 
 	return actors.Run()
@@ -160,22 +160,21 @@ func serveHTTP(actors *run.Group, server *http.Server, listener net.Listener) {
 	})
 }
 
-// background adds something that runs until it is told to stop.
-func background(actors *run.Group, do func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
+// background adds something that runs until it is told to stop, which is later than the end of ctx: the drain still needs it.
+func background(ctx context.Context, actors *run.Group, do func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	actors.Add(func() error {
-		err := do(ctx)
-		if ctx.Err() != nil {
-			return nil
+		if err := do(ctx); ctx.Err() == nil {
+			return err
 		}
 
-		return err
+		return nil // it was told to stop
 	}, func(error) { cancel() })
 }
 
 // drain leaves in order: readiness goes at once; new requests are still served while endpoint lists elsewhere catch up; then no connection is accepted any more,
 // and what is in flight, or held, gets what is left of the limit.
-func (p *pilot) drain() error {
+func (p *pilot) drain(ctx context.Context) error {
 	drain := p.present().Drain
 	limit := time.Now().Add(drain.Limit.Value.Std())
 	if err := p.machine.Move("", health.Draining, "asked to stop"); err != nil {
@@ -189,10 +188,9 @@ func (p *pilot) drain() error {
 	<-settle.C
 
 	p.handler.CloseConnections()
-	ctx, cancel := context.WithDeadline(context.Background(), limit)
+	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	err := p.data.Shutdown(ctx)
-	if err != nil {
+	if p.data.Shutdown(ctx) != nil {
 		p.logger.Warn("the drain has reached its limit; what is left is cut off", "in_flight", p.gate.Snapshot().InFlight, "held", p.gate.Snapshot().Held)
 		p.gate.Drain(proxy.RefuseHeld)
 		_ = p.data.Close()

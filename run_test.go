@@ -65,7 +65,9 @@ func TestAHeldRequestIsAnsweredOnceTheModelIsWarm(t *testing.T) {
 	held := make(chan answer)
 	go func() { held <- classify(url, 3, 4) }()
 	var status struct {
-		Gate struct{ Held int }
+		Gate struct {
+			Held int `json:"held"`
+		} `json:"gate"`
 	}
 	for status.Gate.Held == 0 {
 		_, body := get(t, "http://"+p.admin+"/statusz")
@@ -171,7 +173,7 @@ func TestAMisspeltKeyIsNamedAndRefused(t *testing.T) {
 	for _, test := range []struct{ name, text, line, near string }{
 		{"first level", "version: 1\nbackend: {http: 'localhost:8000'}\nreadyness: {}\n", ":3:1:", "readiness"},
 		{"second level", "version: 1\nbackend:\n  htpp: localhost:8000\n", ":3:3:", "http"},
-		{"third level", "version: 1\nbackend:\n  http: localhost:8000\nhold:\n  max_wait:\n    strat: 3s\n", ":6:5:", "start"},
+		{"third level", "version: 1\nbackend:\n  http: localhost:8000\nhold:\n  max_wait:\n    stert: 3s\n", ":6:5:", "start"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pilotlight.yaml")

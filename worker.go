@@ -42,14 +42,14 @@ func (w *worker) Run(ctx context.Context) error {
 	rest := firstRest
 	for {
 		started := time.Now()
-		err := w.live(ctx, self)
+		death := w.live(ctx, self)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to end, and how it did makes no difference
 		}
 		if time.Since(started) > soundLife {
 			rest = firstRest
 		}
-		w.logger.Error("the worker has ended and will be started again", "error", err, "in", rest)
+		w.logger.Error("the worker has ended and will be started again", "error", death, "in", rest)
 		timer := time.NewTimer(rest)
 		select {
 		case <-timer.C:
@@ -83,7 +83,7 @@ func (w *worker) live(ctx context.Context, self string) error {
 		time.AfterFunc(workerPatience, func() { _ = cmd.Process.Kill() })
 	})
 	defer stop()
-	w.relog(stderr)
+	w.relog(ctx, stderr)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("run the worker: %w", err)
 	}
@@ -92,12 +92,12 @@ func (w *worker) live(ctx context.Context, self string) error {
 }
 
 // relog passes the worker's log on, line by line, until it ends.
-func (w *worker) relog(stderr io.Reader) {
+func (w *worker) relog(ctx context.Context, stderr io.Reader) {
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		level, message, attributes := parseLog(lines.Text())
-		w.logger.Log(context.Background(), level, message, attributes...)
+		w.logger.Log(ctx, level, message, attributes...)
 	}
 	// A line beyond the bound must not stop the worker from writing.
 	_, _ = io.Copy(io.Discard, stderr)

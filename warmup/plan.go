@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 const (
@@ -208,37 +210,16 @@ func cycle(steps []step, at map[string]int, waiting []int) string {
 }
 
 func unknownNeed(name, need string, steps []step) error {
-	nearest, distance := "", len(need)/2+1
+	names := make([]string, 0, len(steps))
 	for _, s := range steps {
-		if d := editDistance(need, s.name); d < distance && s.name != name {
-			nearest, distance = s.name, d
+		if s.name != name {
+			names = append(names, s.name)
 		}
 	}
+	nearest := units.Nearest(need, names)
 	if nearest == "" {
 		return fmt.Errorf("sort steps: step %q needs %q, which is no step", name, need)
 	}
 
 	return fmt.Errorf("sort steps: step %q needs %q, which is no step; the nearest is %q", name, need, nearest)
-}
-
-// editDistance counts the letters to insert, delete or replace to make b of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-
-	return row[len(b)]
 }

@@ -220,8 +220,8 @@ func (d *document) checkNeed(path, need, step string, names []string) {
 	case need == step:
 		d.reportf(path, "step %q needs itself", step)
 	case slices.Contains(names, need):
-	case nearest(need, names) != "":
-		d.reportf(path, "there is no step %q, did you mean %s?", need, nearest(need, names))
+	case units.Nearest(need, names) != "":
+		d.reportf(path, "there is no step %q, did you mean %s?", need, units.Nearest(need, names))
 	default:
 		d.reportf(path, "there is no step %q", need)
 	}

@@ -333,7 +333,7 @@ func got(node ast.Node, path string) string {
 
 // suggestion says which key was probably meant instead of an unknown one: a near one beside it, the same one elsewhere, or any of those that there are.
 func suggestion(name, path string, known []string) string {
-	if near := nearest(name, known); near != "" {
+	if near := units.Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	var elsewhere []string

@@ -119,7 +119,7 @@ func variableHint(name string) string {
 	for i := range names {
 		names[i] = strings.TrimPrefix(names[i], envPrefix)
 	}
-	if near := nearest(strings.TrimPrefix(name, envPrefix), names); near != "" {
+	if near := units.Nearest(strings.TrimPrefix(name, envPrefix), names); near != "" {
 		return fmt.Sprintf(", did you mean %s%s?", envPrefix, near)
 	}
 

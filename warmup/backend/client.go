@@ -62,7 +62,7 @@ type Client struct {
 	// talk keeps its connection for a moment: the questions before the first inference follow one another at once, and each new connection makes
 	// the backend wake up once more.
 	talk *http.Transport
-	host      string
+	host string
 	// loopback are the addresses that the cheap probe may try; empty: net.Dialer.
 	loopback []netip.AddrPort
 }
@@ -144,6 +144,18 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	return c.do(ctx, c.transport, r)
 }
 
+// Listening returns nil when something accepts connections at the backend's address, and an error that is ErrNotYet otherwise. On
+// loopback and Unix sockets it costs a few microseconds, so that it can be asked hundreds of times a second.
+func (c *Client) Listening(ctx context.Context) error {
+	err := c.listening(ctx)
+	if err == nil {
+		return nil
+	}
+
+	return &Error{Act: "connect to " + c.settings.Address, Kind: ErrNotYet, Err: err}
+}
+
+// do sends a request over a connection of transport.
 func (c *Client) do(ctx context.Context, transport *http.Transport, r Request) (Answer, error) {
 	request, err := c.request(ctx, r)
 	if err != nil {
@@ -172,17 +184,6 @@ func (c *Client) do(ctx context.Context, transport *http.Transport, r Request) (
 	}
 
 	return answer, nil
-}
-
-// Listening returns nil when something accepts connections at the backend's address, and an error that is ErrNotYet otherwise. On
-// loopback and Unix sockets it costs a few microseconds, so that it can be asked hundreds of times a second.
-func (c *Client) Listening(ctx context.Context) error {
-	err := c.listening(ctx)
-	if err == nil {
-		return nil
-	}
-
-	return &Error{Act: "connect to " + c.settings.Address, Kind: ErrNotYet, Err: err}
 }
 
 // control is for a call that does no inference, and so has to be answered soon, and may share a connection with the one before.

@@ -60,7 +60,7 @@ func (m *metronome) wait(ctx context.Context, pace time.Duration) error {
 func (m *metronome) set(pace time.Duration) (done bool) {
 	every := unix.NsecToTimespec(int64(pace))
 	spec := unix.ItimerSpec{Interval: every, Value: every}
-	_ = m.conn.Control(func(fd uintptr) { done = unix.TimerfdSettime(int(fd), 0, &spec, nil) == nil }) //nolint:gosec // a descriptor fits
+	_ = m.conn.Control(func(fd uintptr) { done = unix.TimerfdSettime(int(fd), 0, &spec, nil) == nil })
 	if done {
 		m.pace = pace
 	}

@@ -45,7 +45,7 @@ func probe(family int, address unsafe.Pointer, size uintptr) error {
 		return fmt.Errorf("make socket: %w", errno)
 	}
 	defer unix.RawSyscall(unix.SYS_CLOSE, made, 0, 0) //nolint:errcheck // the socket was used to look only
-	fd := int(made)                                   //nolint:gosec // a descriptor fits
+	fd := int(made)
 	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, made, uintptr(address), size)
 	if errno == unix.EINPROGRESS {
 		return finished(fd)
