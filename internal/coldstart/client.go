@@ -49,7 +49,7 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 func (c *Client) Send(ctx context.Context, due time.Duration, request Request) Sample {
 	ctx, cancel := context.WithDeadline(ctx, c.Start.Add(due).Add(c.Deadline))
 	defer cancel()
-	sample := Sample{}
+	sample := Sample{Shape: request.Shape, Due: due}
 	if c.Ready != nil {
 		select {
 		case <-c.Ready:

@@ -23,7 +23,7 @@ type Traffic struct {
 	Rate float64
 	// Request returns the i-th request.
 	Request func(i int) Request
-	// Send carries out one request and reports what became of it. It fills in everything but Shape and Due.
+	// Send carries out one request and reports what became of it.
 	Send func(ctx context.Context, due time.Duration, request Request) Sample
 	// InFlight bounds the requests in flight; one that finds no room is recorded as failed, unsent.
 	InFlight int
@@ -56,7 +56,6 @@ func (t Traffic) Run(ctx context.Context, start time.Time) Samples {
 		flights.Go(func() {
 			defer func() { <-room }()
 			sample := t.Send(flying, due, request)
-			sample.Shape, sample.Due = request.Shape, due
 			mu.Lock()
 			samples[i] = sample
 			mu.Unlock()

@@ -28,9 +28,9 @@ func TestTrafficDoesNotWaitForAnswers(t *testing.T) {
 			Rate:     100,
 			InFlight: 1000,
 			Request:  func(i int) coldstart.Request { return coldstart.Request{Shape: fmt.Sprint(i)} },
-			Send: func(_ context.Context, due time.Duration, _ coldstart.Request) coldstart.Sample {
+			Send: func(_ context.Context, due time.Duration, request coldstart.Request) coldstart.Sample {
 				time.Sleep(due) // the later it is, the slower the server: a closed loop would fall behind
-				return coldstart.Sample{Done: time.Since(start), Status: http.StatusOK}
+				return coldstart.Sample{Shape: request.Shape, Due: due, Done: time.Since(start), Status: http.StatusOK}
 			},
 		}
 		samples := traffic.Run(ctx, start)
@@ -83,8 +83,20 @@ func TestClientsOfTheArms(t *testing.T) {
 		client := &coldstart.Client{URL: server.URL, Start: time.Now(), Deadline: time.Minute, RetryEvery: time.Millisecond, Read: read}
 		client.Open()
 		defer client.Close()
-		if got := client.Send(t.Context(), 0, coldstart.Request{Want: "seven"}); got.Tries != 3 || !got.Succeeded() || !got.Right {
+		if got := client.Send(t.Context(), 0, coldstart.Request{Want: "seven"}); got.Due != 0 || got.Tries != 3 || !got.Succeeded() || !got.Right {
 			t.Errorf("got %+v, want a right answer at the third try", got)
+		}
+	})
+	t.Run("one whose request was due later", func(t *testing.T) {
+		t.Parallel()
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		defer server.Close()
+		client := &coldstart.Client{URL: server.URL, Start: time.Now().Add(-time.Hour), Deadline: time.Minute, Read: read}
+		client.Open()
+		defer client.Close()
+		due := time.Since(client.Start)
+		if got := client.Send(t.Context(), due, coldstart.Request{}); got.Due != due || got.Latency() <= 0 || got.Latency() > 30*time.Minute {
+			t.Errorf("got %+v: latency counts from when the request was due", got)
 		}
 	})
 	t.Run("one that does not", func(t *testing.T) {
