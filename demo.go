@@ -25,7 +25,7 @@ type demoCmd struct {
 	SVG     string         `help:"Draw every request of every arm into FILE." name:"svg" placeholder:"FILE"`
 	Rate    float64        `default:"100" help:"Requests a second, from t=0 on."`
 	Tail    units.Duration `default:"10s" help:"How long the traffic goes on after ready, in each arm."`
-	Ballast units.Size     `default:"300MiB" help:"Size of the layers that make the model as heavy to load as real ones."`
+	Ballast units.Size     `default:"800MiB" help:"Size of the layers that make the model as heavy to load as real ones."`
 }
 
 // slowFactor is how many times the warm 99th percentile of its shape a request takes to count as slow.

@@ -46,7 +46,7 @@ func (p Picture) WriteSVG(w io.Writer) error {
 	for second := 0; time.Duration(second)*time.Second <= p.Until; second += p.tick() {
 		fmt.Fprintf(&b, `<text x="%.0f" y="%d" text-anchor="middle" fill="#57606a">%d s</text>`+"\n", p.x(time.Duration(second)*time.Second), height-bottom+18, second)
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#57606a">when the request came, since the backend was started</text>`+"\n", left, height-6)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#57606a">across: when the request came, since the backend was started; up: how long its user waited; shaded: not ready</text>`+"\n", left, height-6)
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 
