@@ -42,6 +42,13 @@ $(GOLANGCI_LINT):
 	GOBIN=$(CURDIR)/.tmp/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv .tmp/bin/golangci-lint $@
 
+.PHONY: bench
+bench: .cache/onnxruntime ## run the benchmarks that fail when a promise is broken
+	go test -run '^$$' -bench 'ListenToFirstSynthetic|ConvergedToReady' -benchtime 1x .
+	go test -run '^$$' -bench 'Held10000' -benchtime 1x ./proxy
+	go test -run '^$$' -bench . ./circuit
+	go test -v -run 'TestSimulation' ./warmup/steady
+
 .PHONY: figures
 figures: build .cache/onnxruntime ## run the demo and write its figures into README.md and docs/
 	docs/figures.sh
