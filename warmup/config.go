@@ -92,33 +92,22 @@ const (
 	Serve
 )
 
+var policyNames = units.Names[Policy]{
+	StayUnready: "stay-unready",
+	Serve:       "serve",
+}
+
 // PolicyValues lists every value, in order.
-func PolicyValues() []Policy { return []Policy{StayUnready, Serve} }
+func PolicyValues() []Policy { return policyNames.Values() }
 
 // String returns the word used in the configuration.
-func (p Policy) String() string {
-	switch p {
-	case StayUnready:
-		return "stay-unready"
-	case Serve:
-		return "serve"
-	default:
-		return fmt.Sprintf("Policy(%d)", int(p))
-	}
-}
+func (p Policy) String() string { return policyNames.Of(p) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (p *Policy) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("warmup policy", text, PolicyValues())
-	if err == nil {
-		*p = value
-	}
-
-	return err
-}
+func (p *Policy) UnmarshalText(text []byte) error { return policyNames.Parse("warmup policy", text, p) }
 
 // Order says which comes first: the backend's word that it is ready, or an inference.
 type Order int
@@ -130,33 +119,22 @@ const (
 	OrderInfer
 )
 
+var orderNames = units.Names[Order]{
+	OrderStatus: "status",
+	OrderInfer:  "infer",
+}
+
 // OrderValues lists every value, in order.
-func OrderValues() []Order { return []Order{OrderStatus, OrderInfer} }
+func OrderValues() []Order { return orderNames.Values() }
 
 // String returns the word used in the configuration.
-func (o Order) String() string {
-	switch o {
-	case OrderStatus:
-		return "status"
-	case OrderInfer:
-		return "infer"
-	default:
-		return fmt.Sprintf("Order(%d)", int(o))
-	}
-}
+func (o Order) String() string { return orderNames.Of(o) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (o *Order) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("wait order", text, OrderValues())
-	if err == nil {
-		*o = value
-	}
-
-	return err
-}
+func (o *Order) UnmarshalText(text []byte) error { return orderNames.Parse("wait order", text, o) }
 
 // Until is when an infer step stops: 0 means once converged, n > 0 means after n requests per shape.
 type Until int

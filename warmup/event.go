@@ -1,6 +1,10 @@
 package warmup
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
 
 // EventKind is what happened in a run.
 type EventKind int
@@ -18,15 +22,19 @@ const (
 	ModelEnded
 )
 
-// EventKindValues lists every value, in order.
-func EventKindValues() []EventKind {
-	return []EventKind{StepStarted, StepEnded, BackendUp, ModelsFound, ModelEnded}
+var eventKindNames = units.Names[EventKind]{
+	StepStarted: "step_started",
+	StepEnded:   "step_ended",
+	BackendUp:   "backend_up",
+	ModelsFound: "models_found",
+	ModelEnded:  "model_ended",
 }
 
+// EventKindValues lists every value, in order.
+func EventKindValues() []EventKind { return eventKindNames.Values() }
+
 // String returns a word for logs.
-func (k EventKind) String() string {
-	return word("EventKind", int(k), "step_started", "step_ended", "backend_up", "models_found", "model_ended")
-}
+func (k EventKind) String() string { return eventKindNames.Of(k) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

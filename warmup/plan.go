@@ -27,20 +27,16 @@ const (
 	KindInfer
 )
 
+var kindNames = units.Names[Kind]{
+	KindWait:  "wait",
+	KindInfer: "infer",
+}
+
 // KindValues lists every value, in order.
-func KindValues() []Kind { return []Kind{KindWait, KindInfer} }
+func KindValues() []Kind { return kindNames.Values() }
 
 // String returns the step's key in the configuration.
-func (k Kind) String() string {
-	switch k {
-	case KindWait:
-		return "wait"
-	case KindInfer:
-		return "infer"
-	default:
-		return fmt.Sprintf("Kind(%d)", int(k))
-	}
-}
+func (k Kind) String() string { return kindNames.Of(k) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

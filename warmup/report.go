@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
 
@@ -93,15 +94,19 @@ const (
 	StepSkipped
 )
 
-// StepStateValues lists every value, in order.
-func StepStateValues() []StepState {
-	return []StepState{StepWaiting, StepRunning, StepSucceeded, StepFailed, StepSkipped}
+var stepStateNames = units.Names[StepState]{
+	StepWaiting:   "waiting",
+	StepRunning:   "running",
+	StepSucceeded: "succeeded",
+	StepFailed:    "failed",
+	StepSkipped:   "skipped",
 }
 
+// StepStateValues lists every value, in order.
+func StepStateValues() []StepState { return stepStateNames.Values() }
+
 // String returns the word used in reports.
-func (s StepState) String() string {
-	return word("StepState", int(s), "waiting", "running", "succeeded", "failed", "skipped")
-}
+func (s StepState) String() string { return stepStateNames.Of(s) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s StepState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -122,13 +127,19 @@ const (
 	Unwarmed
 )
 
+var outcomeNames = units.Names[Outcome]{
+	Pending:  "pending",
+	Warm:     "warm",
+	Degraded: "degraded",
+	Failed:   "failed",
+	Unwarmed: "unwarmed",
+}
+
 // OutcomeValues lists every value, in order.
-func OutcomeValues() []Outcome { return []Outcome{Pending, Warm, Degraded, Failed, Unwarmed} }
+func OutcomeValues() []Outcome { return outcomeNames.Values() }
 
 // String returns the word used in reports.
-func (o Outcome) String() string {
-	return word("Outcome", int(o), "pending", "warm", "degraded", "failed", "unwarmed")
-}
+func (o Outcome) String() string { return outcomeNames.Of(o) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
@@ -149,15 +160,19 @@ const (
 	ReasonCredentialsRefused
 )
 
-// ReasonValues lists every value, in order.
-func ReasonValues() []Reason {
-	return []Reason{ReasonNotConverged, ReasonOptionalFailed, ReasonWarmFailed, ReasonWarmedNothing, ReasonCredentialsRefused}
+var reasonNames = units.Names[Reason]{
+	ReasonNotConverged:       "not_converged",
+	ReasonOptionalFailed:     "optional_failed",
+	ReasonWarmFailed:         "warm_failed",
+	ReasonWarmedNothing:      "warmed_nothing",
+	ReasonCredentialsRefused: "credentials_refused",
 }
 
+// ReasonValues lists every value, in order.
+func ReasonValues() []Reason { return reasonNames.Values() }
+
 // String returns the condition code.
-func (r Reason) String() string {
-	return word("Reason", int(r), "not_converged", "optional_failed", "warm_failed", "warmed_nothing", "credentials_refused")
-}
+func (r Reason) String() string { return reasonNames.Of(r) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
@@ -184,17 +199,22 @@ const (
 	ShapeFailed
 )
 
-// ShapeStateValues lists every value, in order.
-func ShapeStateValues() []ShapeState {
-	return []ShapeState{
-		ShapeWaiting, ShapeWarming, ShapeConverged, ShapeMultimodal, ShapeNotConverged, ShapeCounted, ShapeRefused, ShapeFailed,
-	}
+var shapeStateNames = units.Names[ShapeState]{
+	ShapeWaiting:      "waiting",
+	ShapeWarming:      "warming",
+	ShapeConverged:    "converged",
+	ShapeMultimodal:   "multimodal",
+	ShapeNotConverged: "not_converged",
+	ShapeCounted:      "counted",
+	ShapeRefused:      "refused",
+	ShapeFailed:       "failed",
 }
 
+// ShapeStateValues lists every value, in order.
+func ShapeStateValues() []ShapeState { return shapeStateNames.Values() }
+
 // String returns the word used in reports.
-func (s ShapeState) String() string {
-	return word("ShapeState", int(s), "waiting", "warming", "converged", "multimodal", "not_converged", "counted", "refused", "failed")
-}
+func (s ShapeState) String() string { return shapeStateNames.Of(s) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -202,12 +222,4 @@ func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), n
 // warm says whether nothing is left to be done for the shape.
 func (s ShapeState) warm() bool {
 	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted
-}
-
-func word(enum string, value int, words ...string) string {
-	if value < 0 || value >= len(words) {
-		return fmt.Sprintf("%s(%d)", enum, value)
-	}
-
-	return words[value]
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -49,30 +48,19 @@ const (
 	HeldRefuse
 )
 
+var heldNames = units.Names[Held]{
+	HeldFinish: "finish",
+	HeldRefuse: "refuse",
+}
+
 // HeldValues lists every value, in order.
-func HeldValues() []Held { return []Held{HeldFinish, HeldRefuse} }
+func HeldValues() []Held { return heldNames.Values() }
 
 // String returns the word used in the configuration.
-func (h Held) String() string {
-	switch h {
-	case HeldFinish:
-		return "finish"
-	case HeldRefuse:
-		return "refuse"
-	default:
-		return fmt.Sprintf("Held(%d)", int(h))
-	}
-}
+func (h Held) String() string { return heldNames.Of(h) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (h Held) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (h *Held) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("drain.held", text, HeldValues())
-	if err == nil {
-		*h = value
-	}
-
-	return err
-}
+func (h *Held) UnmarshalText(text []byte) error { return heldNames.Parse("drain.held", text, h) }
