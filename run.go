@@ -180,9 +180,7 @@ func (p *pilot) drain(ctx context.Context) error {
 	if err := p.machine.Move("", health.Draining, "asked to stop"); err != nil {
 		p.logger.Debug("a move was refused", "error", err)
 	}
-	if drain.Held == config.HeldRefuse {
-		p.gate.Drain(proxy.RefuseHeld)
-	}
+	p.gate.Drain(drain.Held)
 	settle := time.NewTimer(min(drain.Settle.Std(), time.Until(limit)))
 	defer settle.Stop()
 	<-settle.C

@@ -27,4 +27,6 @@ func (p HeldPolicy) String() string { return heldPolicyNames.Of(p) }
 func (p HeldPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (p *HeldPolicy) UnmarshalText(text []byte) error { return heldPolicyNames.Parse("held", text, p) }
+func (p *HeldPolicy) UnmarshalText(text []byte) error {
+	return heldPolicyNames.Parse("drain.held", text, p)
+}

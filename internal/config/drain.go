@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
 // DrainConfig is the drain block of the configuration: how Pilotlight leaves.
@@ -13,7 +14,7 @@ type DrainConfig struct {
 	// Limit is the longest that a drain takes from its begin, Settle included. "auto" is 7s less than the pod's grace period where PILOTLIGHT_GRACE_PERIOD names it, else 23s.
 	Limit units.Auto[units.Duration] `yaml:"limit"`
 	// Held is what happens to held requests: "finish" lets them go once the backend is warm, "refuse" refuses them, retryably, at the begin.
-	Held Held `yaml:"held"`
+	Held proxy.HeldPolicy `yaml:"held"`
 }
 
 // DefaultDrain returns the settings used when the user sets none.
@@ -37,30 +38,3 @@ func drainLimit(grace units.Duration) units.Duration {
 		return grace / 2
 	}
 }
-
-// Held is what a drain does with held requests.
-type Held int
-
-const (
-	// HeldFinish lets them go once the backend is warm; at the limit they are refused retryably.
-	HeldFinish Held = iota
-	// HeldRefuse refuses them retryably as soon as the drain begins.
-	HeldRefuse
-)
-
-var heldNames = units.Names[Held]{
-	HeldFinish: "finish",
-	HeldRefuse: "refuse",
-}
-
-// HeldValues lists every value, in order.
-func HeldValues() []Held { return heldNames.Values() }
-
-// String returns the word used in the configuration.
-func (h Held) String() string { return heldNames.Of(h) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (h Held) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (h *Held) UnmarshalText(text []byte) error { return heldNames.Parse("drain.held", text, h) }
