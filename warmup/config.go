@@ -1,8 +1,6 @@
 package warmup
 
 import (
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -81,88 +79,3 @@ func DefaultConfig() Config {
 
 // DefaultMaxRequests bounds the synthetic requests of one shape in one run when the user sets no bound.
 const DefaultMaxRequests = 200
-
-// Policy says what to do with a backend that is not as warm as was asked for.
-type Policy int
-
-const (
-	// StayUnready withholds readiness and tries again.
-	StayUnready Policy = iota
-	// Serve lets traffic in, as degraded, with the reason.
-	Serve
-)
-
-var policyNames = units.Names[Policy]{
-	StayUnready: "stay-unready",
-	Serve:       "serve",
-}
-
-// PolicyValues lists every value, in order.
-func PolicyValues() []Policy { return policyNames.Values() }
-
-// String returns the word used in the configuration.
-func (p Policy) String() string { return policyNames.Of(p) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (p *Policy) UnmarshalText(text []byte) error { return policyNames.Parse("warmup policy", text, p) }
-
-// Order says which comes first: the backend's word that it is ready, or an inference.
-type Order int
-
-const (
-	// OrderStatus waits for the backend's model-level readiness before the first inference.
-	OrderStatus Order = iota
-	// OrderInfer sends the first inference although the backend does not say yet that it is ready.
-	OrderInfer
-)
-
-var orderNames = units.Names[Order]{
-	OrderStatus: "status",
-	OrderInfer:  "infer",
-}
-
-// OrderValues lists every value, in order.
-func OrderValues() []Order { return orderNames.Values() }
-
-// String returns the word used in the configuration.
-func (o Order) String() string { return orderNames.Of(o) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (o *Order) UnmarshalText(text []byte) error { return orderNames.Parse("wait order", text, o) }
-
-// Until is when an infer step stops: 0 means once converged, n > 0 means after n requests per shape.
-type Until int
-
-// String returns the word used in the configuration.
-func (u Until) String() string {
-	if u == 0 {
-		return "converged"
-	}
-
-	return strconv.Itoa(int(u))
-}
-
-// MarshalText implements [encoding.TextMarshaler].
-func (u Until) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (u *Until) UnmarshalText(text []byte) error {
-	if string(text) == "converged" {
-		*u = 0
-
-		return nil
-	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n < 1 {
-		return fmt.Errorf("parse until %q: expected converged or a number of requests, at least 1", text)
-	}
-	*u = Until(n)
-
-	return nil
-}

@@ -71,10 +71,6 @@ func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backen
 	return dialect.Check(act, answer, expect)
 }
 
-func (s step) expect() backend.Expect {
-	return backend.Expect{Status: s.infer.Expect.Status, Finite: s.infer.Expect.Finite == nil || *s.infer.Expect.Finite}
-}
-
 // Check asks the backend's own model-level readiness for each required model, without any inference, and returns the first that is not ready.
 func (r *Runner) Check(ctx context.Context) error {
 	dialect, err := r.speak(ctx)
