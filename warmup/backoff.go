@@ -6,18 +6,13 @@ import (
 	"time"
 )
 
-// back is a back-off with jitter.
-type back struct{ next, limit time.Duration }
+// backoff is a pause that doubles, with jitter.
+type backoff struct{ next, limit time.Duration }
 
-// off waits for the next delay; it returns the context's cause when that ends first.
-func (b *back) off(ctx context.Context) error {
+// wait lets the next pause pass; it returns the context's cause when that ends first.
+func (b *backoff) wait(ctx context.Context) error {
 	delay := b.next/2 + rand.N(b.next) //nolint:gosec // jitter needs no secrecy
 	b.next = min(2*b.next, b.limit)
-
-	return sleep(ctx, delay)
-}
-
-func sleep(ctx context.Context, delay time.Duration) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {

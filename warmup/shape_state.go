@@ -48,3 +48,6 @@ func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), n
 func (s ShapeState) warm() bool {
 	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted
 }
+
+// decided says whether the run is through with the shape, warm or not.
+func (s ShapeState) decided() bool { return s.warm() || s == ShapeNotConverged || s == ShapeRefused }
