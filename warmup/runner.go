@@ -95,9 +95,6 @@ func NewRunner(s Settings) (*Runner, error) {
 	return r, nil
 }
 
-// Plan returns the checked plan.
-func (r *Runner) Plan() Plan { return r.plan }
-
 // Run runs the plan once and returns its report. The error says which required steps failed for which required models; models that are in no
 // error are as their reports say. It is ErrCredentialsRefused, by [errors.Is], when the backend refused them. Whoever calls it calls it again,
 // with a back-off: no failure is final. When ctx ends, connections to the backend are closed and Run returns soon after.
