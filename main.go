@@ -5,23 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
-	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
-// cli is the table of contents: each command is a struct in a file of its own name.
+// cli is the table of contents: each command is a struct in a file of its own name. What "run" runs is a pilot: pilot.go wires the rooms,
+// bridges.go is what they ask of one another, serve.go runs them, drain.go is how they leave, reload.go what may change in between.
 type cli struct {
 	Run      runCmd      `cmd:"" help:"Stand in front of a backend: warm it, hold early requests, forward the rest."`
 	Demo     demoCmd     `cmd:"" help:"Show a really cold model server with and without Pilotlight."`
@@ -29,13 +23,6 @@ type cli struct {
 	Onnx     onnxCmd     `cmd:"" help:"Serve ONNX models by the Open Inference Protocol."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON schema of the configuration."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
-}
-
-// stdio is what a command may touch of the process it runs in.
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
-	env      []string
 }
 
 // Exit codes, besides 0.
@@ -110,55 +97,4 @@ func untilSignal() (context.Context, context.CancelFunc) {
 		signal.Stop(signals)
 		cancel()
 	}
-}
-
-// logger writes to err as the configuration says; its level can be changed.
-func (s *stdio) logger(c config.LogConfig) (*slog.Logger, *slog.LevelVar) {
-	level := &slog.LevelVar{}
-	level.Set(c.Level.Slog())
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
-	if c.Format == config.FormatText || (c.Format == config.FormatAuto && s.terminal() == config.FormatText) {
-		return slog.New(slog.NewTextHandler(s.err, options)), level
-	}
-
-	return slog.New(slog.NewJSONHandler(s.err, options)), level
-}
-
-// readable writes durations as text: nobody reads nanoseconds.
-func readable(_ []string, attribute slog.Attr) slog.Attr {
-	if attribute.Value.Kind() == slog.KindDuration {
-		attribute.Value = slog.StringValue(attribute.Value.Duration().String())
-	}
-
-	return attribute
-}
-
-// terminal is what log format "auto" means here: text on a terminal, JSON otherwise.
-func (s *stdio) terminal() config.LogFormat {
-	if file, isFile := s.err.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
-		return config.FormatText
-	}
-
-	return config.FormatJSON
-}
-
-// resolver says what "auto" means on this machine.
-func (s *stdio) resolver() config.Resolver {
-	return config.Resolver{
-		Memory:    proxy.ResolveMemory,
-		Threads:   runtime.GOMAXPROCS(0),
-		TokenFile: filepath.Join(runtimeDir(s.env), "admin-token"),
-		LogFormat: s.terminal(),
-	}
-}
-
-// runtimeDir is where files live that need not outlive the boot.
-func runtimeDir(env []string) string {
-	for _, variable := range env {
-		if dir, found := strings.CutPrefix(variable, "XDG_RUNTIME_DIR="); found && dir != "" {
-			return filepath.Join(dir, "pilotlight")
-		}
-	}
-
-	return filepath.Join(os.TempDir(), fmt.Sprintf("pilotlight-%d", os.Getuid()))
 }

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/pilotlight-proxy/pilotlight/internal/config"
+import (
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/warmup"
+)
 
 // validateCmd checks a configuration and prints what is in force with it. It exits 2 when the configuration is refused.
 type validateCmd struct {
@@ -13,4 +16,11 @@ type validateCmd struct {
 // Run prints the effective configuration to the standard output, warnings to the standard error stream.
 func (c *validateCmd) Run(io *stdio) error {
 	return config.Validate(io.out, io.err, config.Source{Path: c.Config, Env: io.env, Strict: c.Strict, Check: checkPlan}, io.resolver())
+}
+
+// checkPlan has the last word on a configuration whose values are all right by themselves.
+func checkPlan(c *config.Config) error {
+	_, err := warmup.NewPlan(c.Warmup.Steps)
+
+	return err
 }

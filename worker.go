@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 // worker keeps a child process of the same program running. Native code lives there, never in the proxy: a crash in it, or a
@@ -122,4 +125,31 @@ func parseLog(line string) (level slog.Level, message string, attributes []any) 
 	}
 
 	return level, message, attributes
+}
+
+// embed makes the backend a worker of our own, behind a socket that only this user may open.
+func (p *pilot) embed() error {
+	scratch, err := os.MkdirTemp("", "pilotlight-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the worker's socket: %w", err)
+	}
+	p.scratch = scratch
+	p.address = units.Address{Network: "unix", Host: filepath.Join(scratch, "worker.sock")}
+	onnx := p.config.Backend.ONNX
+	arguments := []string{"onnx", "--parent-pipe", "--listen", "unix:" + p.address.Host, "--provider", onnx.Provider.String()}
+	if onnx.Threads.Set {
+		arguments = append(arguments, fmt.Sprintf("--threads=%d", onnx.Threads.Value))
+	}
+	if onnx.AllowCPU {
+		arguments = append(arguments, "--allow-cpu")
+	}
+	for key, value := range onnx.Options {
+		arguments = append(arguments, "--option", key+"="+value)
+	}
+	for _, model := range onnx.Models {
+		arguments = append(arguments, "--model", model.Name+"="+model.Path)
+	}
+	p.worker = &worker{arguments: arguments, logger: p.logger}
+
+	return nil
 }

@@ -1,10 +1,6 @@
 package circuit
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // State says whether the backend may be called. The words are the electrical ones: current flows while the breaker is closed.
 type State int
@@ -18,32 +14,20 @@ const (
 	HalfOpen
 )
 
+var stateNames = units.Names[State]{
+	Closed:   "closed",
+	Open:     "open",
+	HalfOpen: "half-open",
+}
+
 // StateValues lists every state, in order.
-func StateValues() []State { return []State{Closed, Open, HalfOpen} }
+func StateValues() []State { return stateNames.Values() }
 
 // String returns the word used in answers, logs and metrics.
-func (s State) String() string {
-	switch s {
-	case Closed:
-		return "closed"
-	case Open:
-		return "open"
-	case HalfOpen:
-		return "half-open"
-	default:
-		return fmt.Sprintf("State(%d)", int(s))
-	}
-}
+func (s State) String() string { return stateNames.Of(s) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *State) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("circuit state", text, StateValues())
-	if err == nil {
-		*s = value
-	}
-
-	return err
-}
+func (s *State) UnmarshalText(text []byte) error { return stateNames.Parse("circuit state", text, s) }

@@ -1,10 +1,6 @@
 package circuit
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Verdict is what one exchange says about the backend.
 type Verdict int
@@ -18,32 +14,20 @@ const (
 	Bad
 )
 
+var verdictNames = units.Names[Verdict]{
+	None: "none",
+	Good: "good",
+	Bad:  "bad",
+}
+
 // VerdictValues lists every verdict, in order.
-func VerdictValues() []Verdict { return []Verdict{None, Good, Bad} }
+func VerdictValues() []Verdict { return verdictNames.Values() }
 
 // String returns the word used in answers, logs and metrics.
-func (v Verdict) String() string {
-	switch v {
-	case None:
-		return "none"
-	case Good:
-		return "good"
-	case Bad:
-		return "bad"
-	default:
-		return fmt.Sprintf("Verdict(%d)", int(v))
-	}
-}
+func (v Verdict) String() string { return verdictNames.Of(v) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (v *Verdict) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("verdict", text, VerdictValues())
-	if err == nil {
-		*v = value
-	}
-
-	return err
-}
+func (v *Verdict) UnmarshalText(text []byte) error { return verdictNames.Parse("verdict", text, v) }

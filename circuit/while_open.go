@@ -1,10 +1,6 @@
 package circuit
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // WhileOpen is what happens to users' requests while the breaker is open.
 type WhileOpen int
@@ -16,30 +12,21 @@ const (
 	Hold
 )
 
+var whileOpenNames = units.Names[WhileOpen]{
+	Reject: "reject",
+	Hold:   "hold",
+}
+
 // WhileOpenValues lists every value, in order.
-func WhileOpenValues() []WhileOpen { return []WhileOpen{Reject, Hold} }
+func WhileOpenValues() []WhileOpen { return whileOpenNames.Values() }
 
 // String returns the word used in the configuration.
-func (w WhileOpen) String() string {
-	switch w {
-	case Reject:
-		return "reject"
-	case Hold:
-		return "hold"
-	default:
-		return fmt.Sprintf("WhileOpen(%d)", int(w))
-	}
-}
+func (w WhileOpen) String() string { return whileOpenNames.Of(w) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (w WhileOpen) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (w *WhileOpen) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("while_open", text, WhileOpenValues())
-	if err == nil {
-		*w = value
-	}
-
-	return err
+	return whileOpenNames.Parse("while_open", text, w)
 }

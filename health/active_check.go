@@ -1,10 +1,6 @@
 package health
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // ActiveCheck is what an active check consists of.
 type ActiveCheck int
@@ -20,36 +16,23 @@ const (
 	CheckNone
 )
 
-// ActiveCheckValues lists every value, in order.
-func ActiveCheckValues() []ActiveCheck {
-	return []ActiveCheck{CheckAuto, CheckInference, CheckEndpoint, CheckNone}
+var activeCheckNames = units.Names[ActiveCheck]{
+	CheckAuto:      "auto",
+	CheckInference: "inference",
+	CheckEndpoint:  "endpoint",
+	CheckNone:      "none",
 }
 
+// ActiveCheckValues lists every value, in order.
+func ActiveCheckValues() []ActiveCheck { return activeCheckNames.Values() }
+
 // String returns the word used in the configuration.
-func (c ActiveCheck) String() string {
-	switch c {
-	case CheckAuto:
-		return "auto"
-	case CheckInference:
-		return "inference"
-	case CheckEndpoint:
-		return "endpoint"
-	case CheckNone:
-		return "none"
-	default:
-		return fmt.Sprintf("ActiveCheck(%d)", int(c))
-	}
-}
+func (c ActiveCheck) String() string { return activeCheckNames.Of(c) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (c ActiveCheck) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (c *ActiveCheck) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("active_check", text, ActiveCheckValues())
-	if err == nil {
-		*c = value
-	}
-
-	return err
+	return activeCheckNames.Parse("active_check", text, c)
 }

@@ -17,7 +17,7 @@ func aggregate(backend State, required []State) State {
 	if backend.leaving() || backend == Unhealthy {
 		return backend
 	}
-	seen := map[State]int{}
+	seen := make(map[State]int, len(required))
 	for _, state := range required {
 		seen[state]++
 	}

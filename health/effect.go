@@ -1,6 +1,6 @@
 package health
 
-import "fmt"
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Effect says what a condition stands for. The condition itself moves nothing: whoever raises it also makes the move.
 type Effect int
@@ -16,26 +16,18 @@ const (
 	EffectCondemns
 )
 
-// EffectValues lists every value, in order.
-func EffectValues() []Effect {
-	return []Effect{EffectInforms, EffectDegrades, EffectWithholds, EffectCondemns}
+var effectNames = units.Names[Effect]{
+	EffectInforms:   "informs",
+	EffectDegrades:  "degrades",
+	EffectWithholds: "withholds",
+	EffectCondemns:  "condemns",
 }
 
+// EffectValues lists every value, in order.
+func EffectValues() []Effect { return effectNames.Values() }
+
 // String returns the word used in the documentation.
-func (e Effect) String() string {
-	switch e {
-	case EffectInforms:
-		return "informs"
-	case EffectDegrades:
-		return "degrades"
-	case EffectWithholds:
-		return "withholds"
-	case EffectCondemns:
-		return "condemns"
-	default:
-		return fmt.Sprintf("Effect(%d)", int(e))
-	}
-}
+func (e Effect) String() string { return effectNames.Of(e) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }

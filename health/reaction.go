@@ -1,10 +1,6 @@
 package health
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Reaction says what becomes of readiness that was given once.
 type Reaction int
@@ -16,30 +12,21 @@ const (
 	Keep
 )
 
+var reactionNames = units.Names[Reaction]{
+	Withdraw: "withdraw",
+	Keep:     "keep",
+}
+
 // ReactionValues lists every value, in order.
-func ReactionValues() []Reaction { return []Reaction{Withdraw, Keep} }
+func ReactionValues() []Reaction { return reactionNames.Values() }
 
 // String returns the word used in the configuration.
-func (r Reaction) String() string {
-	switch r {
-	case Withdraw:
-		return "withdraw"
-	case Keep:
-		return "keep"
-	default:
-		return fmt.Sprintf("Reaction(%d)", int(r))
-	}
-}
+func (r Reaction) String() string { return reactionNames.Of(r) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (r Reaction) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (r *Reaction) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("readiness reaction", text, ReactionValues())
-	if err == nil {
-		*r = value
-	}
-
-	return err
+	return reactionNames.Parse("readiness reaction", text, r)
 }

@@ -1,10 +1,6 @@
 package health
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // ReadyWhen is the moment from which /readyz answers 200.
 type ReadyWhen int
@@ -16,30 +12,21 @@ const (
 	WhenListening
 )
 
+var readyWhenNames = units.Names[ReadyWhen]{
+	WhenWarm:      "warm",
+	WhenListening: "listening",
+}
+
 // ReadyWhenValues lists every value, in order.
-func ReadyWhenValues() []ReadyWhen { return []ReadyWhen{WhenWarm, WhenListening} }
+func ReadyWhenValues() []ReadyWhen { return readyWhenNames.Values() }
 
 // String returns the word used in the configuration.
-func (r ReadyWhen) String() string {
-	switch r {
-	case WhenWarm:
-		return "warm"
-	case WhenListening:
-		return "listening"
-	default:
-		return fmt.Sprintf("ReadyWhen(%d)", int(r))
-	}
-}
+func (r ReadyWhen) String() string { return readyWhenNames.Of(r) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (r ReadyWhen) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (r *ReadyWhen) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("ready_when", text, ReadyWhenValues())
-	if err == nil {
-		*r = value
-	}
-
-	return err
+	return readyWhenNames.Parse("ready_when", text, r)
 }

@@ -1,10 +1,6 @@
 package health
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Severity says how much a condition matters to the person who reads it.
 type Severity int
@@ -18,34 +14,20 @@ const (
 	SeverityCritical
 )
 
-// SeverityValues lists every value, in order.
-func SeverityValues() []Severity {
-	return []Severity{SeverityNotice, SeverityWarning, SeverityCritical}
+var severityNames = units.Names[Severity]{
+	SeverityNotice:   "notice",
+	SeverityWarning:  "warning",
+	SeverityCritical: "critical",
 }
 
+// SeverityValues lists every value, in order.
+func SeverityValues() []Severity { return severityNames.Values() }
+
 // String returns the word used in endpoints and logs.
-func (s Severity) String() string {
-	switch s {
-	case SeverityNotice:
-		return "notice"
-	case SeverityWarning:
-		return "warning"
-	case SeverityCritical:
-		return "critical"
-	default:
-		return fmt.Sprintf("Severity(%d)", int(s))
-	}
-}
+func (s Severity) String() string { return severityNames.Of(s) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *Severity) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("severity", text, SeverityValues())
-	if err == nil {
-		*s = value
-	}
-
-	return err
-}
+func (s *Severity) UnmarshalText(text []byte) error { return severityNames.Parse("severity", text, s) }

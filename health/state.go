@@ -1,10 +1,6 @@
 package health
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // State is what the pod, the backend as a whole or one model is in. What each state means for readiness stands in readiness.go, what may follow it in table.go.
 type State int
@@ -30,52 +26,32 @@ const (
 	Stopped
 )
 
-// StateValues lists every value, in order.
-func StateValues() []State {
-	return []State{Starting, Idle, Warming, Ready, Degraded, Unhealthy, Cold, Draining, Stopped}
+var stateNames = units.Names[State]{
+	Starting:  "starting",
+	Idle:      "idle",
+	Warming:   "warming",
+	Ready:     "ready",
+	Degraded:  "degraded",
+	Unhealthy: "unhealthy",
+	Cold:      "cold",
+	Draining:  "draining",
+	Stopped:   "stopped",
 }
+
+// StateValues lists every value, in order.
+func StateValues() []State { return stateNames.Values() }
 
 // Serves tells whether requests reach the backend in this state.
 func (s State) Serves() bool { return s == Ready || s == Degraded }
 
 // String returns the word used in endpoints, metrics and logs.
-func (s State) String() string {
-	switch s {
-	case Starting:
-		return "starting"
-	case Idle:
-		return "idle"
-	case Warming:
-		return "warming"
-	case Ready:
-		return "ready"
-	case Degraded:
-		return "degraded"
-	case Unhealthy:
-		return "unhealthy"
-	case Cold:
-		return "cold"
-	case Draining:
-		return "draining"
-	case Stopped:
-		return "stopped"
-	default:
-		return fmt.Sprintf("State(%d)", int(s))
-	}
-}
+func (s State) String() string { return stateNames.Of(s) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *State) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("state", text, StateValues())
-	if err == nil {
-		*s = value
-	}
-
-	return err
-}
+func (s *State) UnmarshalText(text []byte) error { return stateNames.Parse("state", text, s) }
 
 // leaving tells whether the pod has been told to go.
 func (s State) leaving() bool { return s == Draining || s == Stopped }

@@ -20,6 +20,8 @@ var transitions = map[State][]State{
 // While the backend scope is unhealthy the models go on by themselves, so the pod falls from wherever its models are and comes back to wherever they are then;
 // when one model's warm-up ends, another's idleness is what is left to show; and an idle model that turns out unhealthy no longer keeps the others from serving.
 // Besides these, [Machine.SetModels] may take the pod from any state to any other, but never out of draining or stopped.
+//
+//exhaustive:ignore
 var jumps = map[State][]State{
 	Starting:  {Unhealthy},
 	Cold:      {Unhealthy},

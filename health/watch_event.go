@@ -1,6 +1,6 @@
 package health
 
-import "fmt"
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // WatchKind is what a Watch saw.
 type WatchKind int
@@ -16,24 +16,18 @@ const (
 	CheckPassed
 )
 
+var watchKindNames = units.Names[WatchKind]{
+	Lost:        "lost",
+	Restarted:   "restarted",
+	CheckFailed: "check failed",
+	CheckPassed: "check passed",
+}
+
 // WatchKindValues lists every value, in order.
-func WatchKindValues() []WatchKind { return []WatchKind{Lost, Restarted, CheckFailed, CheckPassed} }
+func WatchKindValues() []WatchKind { return watchKindNames.Values() }
 
 // String returns the word used in logs.
-func (k WatchKind) String() string {
-	switch k {
-	case Lost:
-		return "lost"
-	case Restarted:
-		return "restarted"
-	case CheckFailed:
-		return "check failed"
-	case CheckPassed:
-		return "check passed"
-	default:
-		return fmt.Sprintf("WatchKind(%d)", int(k))
-	}
-}
+func (k WatchKind) String() string { return watchKindNames.Of(k) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (k WatchKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

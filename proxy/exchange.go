@@ -18,18 +18,18 @@ var errRefusedBusy = errors.New("forward request: the backend has too much to do
 
 // exchange is one request on its way through the proxy. It belongs to the goroutine of its handler.
 type exchange struct {
-	h       *Handler
-	r       *http.Request
-	arrived time.Time
-	body    *Body // nil: none
-	ticket  Ticket
-	answer  answerWriter
-	id      string // of the request: the caller's or ours
-	grpc    bool
-	gated   bool // users' work: held, limited and judged
-	whole   bool // the answer was written to its end
-	tries   int
-	sentBy  int // times that the backend refused it as busy and it went back to the line
+	h        *Handler
+	r        *http.Request
+	arrived  time.Time
+	body     *Body // nil: none
+	ticket   Ticket
+	answer   answerWriter
+	id       string // of the request: the caller's or ours
+	grpc     bool
+	gated    bool // users' work: held, limited and judged
+	whole    bool // the answer was written to its end
+	tries    int
+	sentBack int // times that the backend refused it as busy and it went back to the line
 
 	// What follows belongs to the present attempt.
 	ctx     context.Context //nolint:containedctx // the attempt's own

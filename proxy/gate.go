@@ -199,19 +199,22 @@ func (g *Gate) Done(t *Ticket) {
 func (g *Gate) Return(t *Ticket, arrived time.Time) {
 	g.mu.Lock()
 	defer g.unlock()
-	g.backlog.answered(t)
-	g.ramp.take(t)
-	t.returned, t.arrived = true, arrived
+	g.takeBack(t, arrived)
 	g.release()
 }
 
-// Full says that the breaker let no more trials through: nobody else is let go before a good answer, and t's request goes back to the head of the line.
+// Full says that the breaker did not let t's request through: it goes back to the head of the line, and nobody else is let go before a good answer.
 func (g *Gate) Full(t *Ticket, arrived time.Time) {
 	g.mu.Lock()
 	defer g.unlock()
+	g.takeBack(t, arrived)
+	g.ramp.permits = max(1, min(g.ramp.permits, g.ramp.out.n))
+}
+
+// takeBack takes t's permit, if it had one, and makes it stand at the head of the line at its next wait. The caller holds the lock.
+func (g *Gate) takeBack(t *Ticket, arrived time.Time) {
 	g.backlog.answered(t)
 	g.ramp.take(t)
-	g.ramp.permits = max(1, min(g.ramp.permits, g.ramp.out.n))
 	t.returned, t.arrived = true, arrived
 }
 

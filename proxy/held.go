@@ -1,10 +1,6 @@
 package proxy
 
-import (
-	"fmt"
-
-	"github.com/pilotlight-proxy/pilotlight/internal/units"
-)
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // HeldPolicy is what a drain does with the requests that are held.
 type HeldPolicy int
@@ -16,30 +12,21 @@ const (
 	RefuseHeld
 )
 
+var heldPolicyNames = units.Names[HeldPolicy]{
+	FinishHeld: "finish",
+	RefuseHeld: "refuse",
+}
+
 // HeldPolicyValues lists every value, in order.
-func HeldPolicyValues() []HeldPolicy { return []HeldPolicy{FinishHeld, RefuseHeld} }
+func HeldPolicyValues() []HeldPolicy { return heldPolicyNames.Values() }
 
 // String returns the word used in the configuration.
-func (p HeldPolicy) String() string {
-	switch p {
-	case FinishHeld:
-		return "finish"
-	case RefuseHeld:
-		return "refuse"
-	default:
-		return fmt.Sprintf("HeldPolicy(%d)", int(p))
-	}
-}
+func (p HeldPolicy) String() string { return heldPolicyNames.Of(p) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (p HeldPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (p *HeldPolicy) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("held", text, HeldPolicyValues())
-	if err == nil {
-		*p = value
-	}
-
-	return err
+	return heldPolicyNames.Parse("drain.held", text, p)
 }

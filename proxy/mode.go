@@ -1,6 +1,6 @@
 package proxy
 
-import "fmt"
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Mode is the position of the gate.
 type Mode int
@@ -16,24 +16,18 @@ const (
 	Passing
 )
 
+var modeNames = units.Names[Mode]{
+	Holding:  "holding",
+	Refusing: "refusing",
+	Ramping:  "ramping",
+	Passing:  "passing",
+}
+
 // ModeValues lists every value, in order.
-func ModeValues() []Mode { return []Mode{Holding, Refusing, Ramping, Passing} }
+func ModeValues() []Mode { return modeNames.Values() }
 
 // String returns the word used in status pages and logs.
-func (m Mode) String() string {
-	switch m {
-	case Holding:
-		return "holding"
-	case Refusing:
-		return "refusing"
-	case Ramping:
-		return "ramping"
-	case Passing:
-		return "passing"
-	default:
-		return fmt.Sprintf("Mode(%d)", int(m))
-	}
-}
+func (m Mode) String() string { return modeNames.Of(m) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }

@@ -1,6 +1,6 @@
 package proxy
 
-import "fmt"
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Outcome is how a wait at the gate ended.
 type Outcome int
@@ -22,32 +22,21 @@ const (
 	Refused
 )
 
-// OutcomeValues lists every value, in order.
-func OutcomeValues() []Outcome {
-	return []Outcome{Proceed, Full, TooLarge, TimedOut, Gone, Drained, Refused}
+var outcomeNames = units.Names[Outcome]{
+	Proceed:  "proceed",
+	Full:     "full",
+	TooLarge: "too_large",
+	TimedOut: "timed_out",
+	Gone:     "gone",
+	Drained:  "draining",
+	Refused:  "refused",
 }
 
+// OutcomeValues lists every value, in order.
+func OutcomeValues() []Outcome { return outcomeNames.Values() }
+
 // String returns the word used in status pages, metrics and logs.
-func (o Outcome) String() string {
-	switch o {
-	case Proceed:
-		return "proceed"
-	case Full:
-		return "full"
-	case TooLarge:
-		return "too_large"
-	case TimedOut:
-		return "timed_out"
-	case Gone:
-		return "gone"
-	case Drained:
-		return "draining"
-	case Refused:
-		return "refused"
-	default:
-		return fmt.Sprintf("Outcome(%d)", int(o))
-	}
-}
+func (o Outcome) String() string { return outcomeNames.Of(o) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }

@@ -5,62 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
-
-const (
-	// DefaultStepTimeout limits one try of a step when the user sets no limit.
-	DefaultStepTimeout = 5 * time.Minute
-	// DefaultRetries is how many more tries a failed step gets when the user does not say.
-	DefaultRetries = 3
-)
-
-// Kind is what a step does.
-type Kind int
-
-const (
-	// KindWait waits for the backend.
-	KindWait Kind = iota
-	// KindInfer sends synthetic requests.
-	KindInfer
-)
-
-// KindValues lists every value, in order.
-func KindValues() []Kind { return []Kind{KindWait, KindInfer} }
-
-// String returns the step's key in the configuration.
-func (k Kind) String() string {
-	switch k {
-	case KindWait:
-		return "wait"
-	case KindInfer:
-		return "infer"
-	default:
-		return fmt.Sprintf("Kind(%d)", int(k))
-	}
-}
-
-// MarshalText implements [encoding.TextMarshaler].
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Plan is a checked DAG of steps. It is not changed once made, and safe for concurrent use.
 type Plan struct {
 	// steps are in an order in which each comes after those it needs.
 	steps []step
-}
-
-// step is a StepConfig with every default filled in.
-type step struct {
-	name     string
-	kind     Kind
-	needs    []string
-	timeout  time.Duration
-	retries  int
-	optional bool
-	wait     WaitConfig
-	infer    InferConfig
 }
 
 // NewPlan checks the steps of the configuration; without any, it derives the plan for a server whose API describes its models.
@@ -103,40 +55,6 @@ func (p Plan) Names() []string {
 	}
 
 	return names
-}
-
-func newStep(config StepConfig) (step, error) {
-	made := step{
-		name: config.Name, needs: config.Needs, timeout: config.Timeout.Std(), retries: DefaultRetries, optional: config.Optional,
-	}
-	if made.timeout <= 0 {
-		made.timeout = DefaultStepTimeout
-	}
-	if config.Retries != nil {
-		made.retries = *config.Retries
-	}
-	switch {
-	case config.Name == "":
-		return made, errors.New("it has no name")
-	case made.retries < 0:
-		return made, fmt.Errorf("step %q: retries is %d, expected 0 or more", config.Name, made.retries)
-	case (config.Wait == nil) == (config.Infer == nil):
-		return made, fmt.Errorf("step %q: expected exactly one of wait and infer", config.Name)
-	case config.Wait != nil:
-		made.kind, made.wait = KindWait, *config.Wait
-	default:
-		made.kind, made.infer = KindInfer, *config.Infer
-		if made.infer.MaxRequests <= 0 {
-			made.infer.MaxRequests = DefaultMaxRequests
-		}
-		for _, list := range [][]int{made.infer.Grid.Batch, made.infer.Grid.Concurrency} {
-			if slices.ContainsFunc(list, func(n int) bool { return n < 1 }) {
-				return made, fmt.Errorf("step %q: its grid is %v, expected numbers of at least 1", config.Name, list)
-			}
-		}
-	}
-
-	return made, nil
 }
 
 // sortSteps is Kahn's algorithm. Steps that are equally free stay in the order in which they were written.

@@ -34,44 +34,6 @@ type run struct {
 	requests, busy int
 }
 
-// node is a step in a run.
-type node struct {
-	step
-
-	// shared is closed when lanes and sharedErr are final: the part of the step that is for no model in particular has ended.
-	shared    chan struct{}
-	sharedErr error
-	lanes     map[string]*lane
-	begun     sync.Once
-
-	// Guarded by Runner.mu.
-	state   StepState
-	started time.Time
-	took    time.Duration
-	tries   int
-	text    string
-}
-
-// lane is a step for one model.
-type lane struct {
-	// done is closed when err and unwarmed are final.
-	done chan struct{}
-	err  error
-	// unwarmed says why nothing could be sent for the model.
-	unwarmed string
-}
-
-// skippedError is the error of a lane whose need has failed.
-type skippedError struct {
-	need string
-	err  error
-}
-
-func (e *skippedError) Error() string {
-	return fmt.Sprintf("needs %s, which failed: %v", e.need, e.err)
-}
-func (e *skippedError) Unwrap() error { return e.err }
-
 func newRun(r *Runner) *run {
 	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
 	for _, s := range r.plan.steps {
@@ -198,34 +160,9 @@ func (c *run) lane(ctx context.Context, n *node, l *lane, model string) error {
 	return c.try(ctx, n, warming.try)
 }
 
-// awaited returns how the step ended for the model. A step that has nothing to do with the model is waited for as a whole.
-func (n *node) awaited(model string) error {
-	if l, ok := n.lanes[model]; ok {
-		<-l.done
-
-		return l.err
-	}
-	var errs []error
-	for _, l := range n.lanes {
-		<-l.done
-		errs = append(errs, l.err)
-	}
-
-	return errors.Join(errs...)
-}
-
-func skipped(need string, err error) error {
-	// What failed first is the news; the steps in between are not.
-	if earlier, ok := errors.AsType[*skippedError](err); ok {
-		return earlier
-	}
-
-	return &skippedError{need: need, err: err}
-}
-
 // try does f until it succeeds, each try within the step's timeout, with a back-off in between.
 func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) error {
-	pause := back{next: 250 * time.Millisecond, limit: 10 * time.Second}
+	pause := backoff{next: 250 * time.Millisecond, limit: 10 * time.Second}
 	for try := 0; ; try++ {
 		c.runner.mu.Lock()
 		n.tries = max(n.tries, try+1)
@@ -239,7 +176,7 @@ func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) e
 		c.runner.mu.Lock()
 		n.text = err.Error()
 		c.runner.mu.Unlock()
-		if stopped := pause.off(ctx); stopped != nil {
+		if stopped := pause.wait(ctx); stopped != nil {
 			return fmt.Errorf("%w; before that: %w", stopped, err)
 		}
 	}
@@ -322,90 +259,4 @@ func (c *run) end(ctx context.Context, n *node) {
 	}
 	c.runner.logger.LogAttrs(ctx, level, "warm-up step ended", attrs...)
 	c.runner.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
-}
-
-// outcome waits until every step is through with the model and says what it came to.
-func (c *run) outcome(model string) (ModelReport, error) {
-	report := ModelReport{Name: model, Outcome: Warm}
-	var texts []string
-	var failure error
-	because := func(outcome Outcome, reason Reason, text string) {
-		report.Outcome = max(report.Outcome, outcome)
-		if !slices.Contains(report.Reasons, reason) {
-			report.Reasons = append(report.Reasons, reason)
-		}
-		texts = append(texts, text)
-	}
-	inferred, unwarmed := false, "no step sends it requests"
-	for _, n := range c.nodes {
-		err := n.sharedErr
-		if l, ok := n.lanes[model]; ok {
-			<-l.done
-			err = l.err
-			inferred = inferred || n.kind == KindInfer && l.err == nil && l.unwarmed == ""
-			if l.unwarmed != "" {
-				unwarmed = l.unwarmed
-			}
-		}
-		if err == nil {
-			continue
-		}
-		text := fmt.Sprintf("step %s: %v", n.name, err)
-		if n.optional {
-			because(Degraded, ReasonOptionalFailed, text)
-
-			continue
-		}
-		because(Failed, ReasonWarmFailed, text)
-		if errors.Is(err, backend.ErrCredentialsRefused) {
-			because(Failed, ReasonCredentialsRefused, text)
-		}
-		failure = errors.Join(failure, fmt.Errorf("step %s: model %s: %w", n.name, model, err))
-	}
-	c.runner.mu.Lock()
-	for _, s := range c.shapes {
-		if s.report.Model == model && s.report.State == ShapeNotConverged {
-			because(Degraded, ReasonNotConverged, fmt.Sprintf("%s has not converged after %d requests", s.report.Shape(), s.report.Seen.N))
-		}
-	}
-	c.runner.mu.Unlock()
-	if report.Outcome == Warm && !inferred {
-		because(Unwarmed, ReasonWarmedNothing, unwarmed)
-	}
-	report.Text = strings.Join(slices.Compact(texts), "; ")
-
-	return report, failure
-}
-
-// report copies what there is to tell. The caller holds Runner.mu.
-func (c *run) report() Report {
-	report := Report{
-		Run: c.number, Running: c.ended.IsZero(), Started: c.started, Ended: c.ended, Remaining: c.remaining(),
-		Requests: c.requests, Busy: c.busy, Models: make([]ModelReport, 0, len(c.models)),
-		Steps: make([]StepReport, 0, len(c.nodes)), Shapes: make([]ShapeReport, 0, len(c.shapes)),
-	}
-	if c.err != nil {
-		report.Error = c.err.Error()
-	}
-	if dialect := c.runner.dialect; dialect != nil {
-		report.ServerType = dialect.Name()
-	}
-	for _, n := range c.nodes {
-		took := n.took
-		if n.state == StepRunning {
-			took = time.Since(n.started)
-		}
-		report.Steps = append(report.Steps, StepReport{
-			Name: n.name, Kind: n.kind, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text,
-		})
-	}
-	for _, model := range c.models {
-		model.Reasons = slices.Clone(model.Reasons)
-		report.Models = append(report.Models, model)
-	}
-	for _, s := range c.shapes {
-		report.Shapes = append(report.Shapes, s.report)
-	}
-
-	return report
 }

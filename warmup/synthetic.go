@@ -11,24 +11,7 @@ import (
 // Synthetic makes one inference of the cheapest shape for each required model, and returns the first error. It needs no run before it: what it
 // does not know it asks the backend. ErrNoRequest, by [errors.Is]: no request may be made up for a model, so nothing was learnt.
 func (r *Runner) Synthetic(ctx context.Context) error {
-	dialect, err := r.speak(ctx)
-	if err != nil {
-		return err
-	}
-	models, err := r.models(ctx, dialect)
-	if err != nil {
-		return err
-	}
-	for _, model := range models {
-		if !r.settings.Required(model) {
-			continue
-		}
-		if err := r.SyntheticModel(ctx, model); err != nil {
-			return err
-		}
-	}
-
-	return nil
+	return r.eachRequired(ctx, func(_ backend.Dialect, model string) error { return r.SyntheticModel(ctx, model) })
 }
 
 // SyntheticModel is Synthetic for one model, required or not.
@@ -71,12 +54,13 @@ func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backen
 	return dialect.Check(act, answer, expect)
 }
 
-func (s step) expect() backend.Expect {
-	return backend.Expect{Status: s.infer.Expect.Status, Finite: s.infer.Expect.Finite == nil || *s.infer.Expect.Finite}
-}
-
 // Check asks the backend's own model-level readiness for each required model, without any inference, and returns the first that is not ready.
 func (r *Runner) Check(ctx context.Context) error {
+	return r.eachRequired(ctx, func(dialect backend.Dialect, model string) error { return dialect.Ready(ctx, model) })
+}
+
+// eachRequired asks about each required model, up to the first error.
+func (r *Runner) eachRequired(ctx context.Context, ask func(dialect backend.Dialect, model string) error) error {
 	dialect, err := r.speak(ctx)
 	if err != nil {
 		return err
@@ -89,7 +73,7 @@ func (r *Runner) Check(ctx context.Context) error {
 		if !r.settings.Required(model) {
 			continue
 		}
-		if err := dialect.Ready(ctx, model); err != nil {
+		if err := ask(dialect, model); err != nil {
 			return err
 		}
 	}

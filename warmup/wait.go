@@ -96,7 +96,7 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 // poll asks until the answer is good, refuses credentials, or can never come; in between it looks for a listener, fast, and lets a server that
 // answers load in peace.
 func (c *run) poll(ctx context.Context, ask func(context.Context) error) error {
-	pause := back{next: loadingFirst, limit: loadingMost}
+	pause := backoff{next: loadingFirst, limit: loadingMost}
 	for {
 		last := c.listening(ctx)
 		if last == nil {
@@ -106,7 +106,7 @@ func (c *run) poll(ctx context.Context, ask func(context.Context) error) error {
 		if last == nil || hopeless(last) {
 			return last
 		}
-		if ctx.Err() == nil && pause.off(ctx) == nil {
+		if ctx.Err() == nil && pause.wait(ctx) == nil {
 			continue
 		}
 		if cause := context.Cause(ctx); !errors.Is(last, cause) {

@@ -44,9 +44,6 @@ func Start(ctx context.Context, log io.Writer, command ...string) (*Process, err
 // PID is the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
 // Kill ends the process at once, as the kernel would, and waits until it is gone.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()

@@ -109,32 +109,23 @@ const (
 	TypeOIP
 )
 
+var backendTypeNames = units.Names[BackendType]{
+	TypeAuto: "auto",
+	TypeOIP:  "oip",
+}
+
 // BackendTypeValues lists every value, in order.
-func BackendTypeValues() []BackendType { return []BackendType{TypeAuto, TypeOIP} }
+func BackendTypeValues() []BackendType { return backendTypeNames.Values() }
 
 // String returns the word used in the configuration.
-func (t BackendType) String() string {
-	switch t {
-	case TypeAuto:
-		return "auto"
-	case TypeOIP:
-		return "oip"
-	default:
-		return fmt.Sprintf("BackendType(%d)", int(t))
-	}
-}
+func (t BackendType) String() string { return backendTypeNames.Of(t) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (t BackendType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (t *BackendType) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("server type", text, BackendTypeValues())
-	if err == nil {
-		*t = value
-	}
-
-	return err
+	return backendTypeNames.Parse("server type", text, t)
 }
 
 // Provider is an execution provider of ONNX Runtime.
@@ -149,32 +140,20 @@ const (
 	ProviderTensorRT
 )
 
+var providerNames = units.Names[Provider]{
+	ProviderCPU:      "cpu",
+	ProviderCUDA:     "cuda",
+	ProviderTensorRT: "tensorrt",
+}
+
 // ProviderValues lists every value, in order.
-func ProviderValues() []Provider { return []Provider{ProviderCPU, ProviderCUDA, ProviderTensorRT} }
+func ProviderValues() []Provider { return providerNames.Values() }
 
 // String returns the word used in the configuration.
-func (p Provider) String() string {
-	switch p {
-	case ProviderCPU:
-		return "cpu"
-	case ProviderCUDA:
-		return "cuda"
-	case ProviderTensorRT:
-		return "tensorrt"
-	default:
-		return fmt.Sprintf("Provider(%d)", int(p))
-	}
-}
+func (p Provider) String() string { return providerNames.Of(p) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (p Provider) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (p *Provider) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("provider", text, ProviderValues())
-	if err == nil {
-		*p = value
-	}
-
-	return err
-}
+func (p *Provider) UnmarshalText(text []byte) error { return providerNames.Parse("provider", text, p) }

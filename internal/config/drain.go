@@ -1,10 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
 // DrainConfig is the drain block of the configuration: how Pilotlight leaves.
@@ -14,7 +14,7 @@ type DrainConfig struct {
 	// Limit is the longest that a drain takes from its begin, Settle included. "auto" is 7s less than the pod's grace period where PILOTLIGHT_GRACE_PERIOD names it, else 23s.
 	Limit units.Auto[units.Duration] `yaml:"limit"`
 	// Held is what happens to held requests: "finish" lets them go once the backend is warm, "refuse" refuses them, retryably, at the begin.
-	Held Held `yaml:"held"`
+	Held proxy.HeldPolicy `yaml:"held"`
 }
 
 // DefaultDrain returns the settings used when the user sets none.
@@ -37,42 +37,4 @@ func drainLimit(grace units.Duration) units.Duration {
 	default:
 		return grace / 2
 	}
-}
-
-// Held is what a drain does with held requests.
-type Held int
-
-const (
-	// HeldFinish lets them go once the backend is warm; at the limit they are refused retryably.
-	HeldFinish Held = iota
-	// HeldRefuse refuses them retryably as soon as the drain begins.
-	HeldRefuse
-)
-
-// HeldValues lists every value, in order.
-func HeldValues() []Held { return []Held{HeldFinish, HeldRefuse} }
-
-// String returns the word used in the configuration.
-func (h Held) String() string {
-	switch h {
-	case HeldFinish:
-		return "finish"
-	case HeldRefuse:
-		return "refuse"
-	default:
-		return fmt.Sprintf("Held(%d)", int(h))
-	}
-}
-
-// MarshalText implements [encoding.TextMarshaler].
-func (h Held) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (h *Held) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("drain.held", text, HeldValues())
-	if err == nil {
-		*h = value
-	}
-
-	return err
 }

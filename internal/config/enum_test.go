@@ -4,14 +4,17 @@ import (
 	"encoding"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
+
+	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
 func TestEnumsSpeakTheirWords(t *testing.T) {
 	t.Parallel()
 	walk(t, BackendTypeValues(), "auto", "oip")
 	walk(t, ProviderValues(), "cpu", "cuda", "tensorrt")
-	walk(t, HeldValues(), "finish", "refuse")
+	walk(t, proxy.HeldPolicyValues(), "finish", "refuse")
 	walk(t, LogLevelValues(), "debug", "info", "warn", "error")
 	walk(t, LogFormatValues(), "auto", "text", "json")
 	for level, want := range map[LogLevel]slog.Level{LevelDebug: slog.LevelDebug, LevelError: slog.LevelError} {
@@ -49,7 +52,8 @@ func walk[T interface {
 	if err := P(&again).UnmarshalText([]byte("nonsense")); err == nil || again != values[0] {
 		t.Errorf("nonsense reads as %v, %v", again, err)
 	}
-	if beyond := T(77); beyond.String() != fmt.Sprintf("%T(77)", beyond)[len("config."):] {
-		t.Errorf("a value that is none prints %q", beyond.String())
+	_, want, _ := strings.Cut(fmt.Sprintf("%T(77)", T(77)), ".")
+	if got := T(77).String(); got != want {
+		t.Errorf("a value that is none prints %q, expected %q", got, want)
 	}
 }

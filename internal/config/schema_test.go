@@ -15,6 +15,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
 
@@ -136,7 +137,7 @@ func enums() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
 		reflect.TypeFor[BackendType]():        words(BackendTypeValues()),
 		reflect.TypeFor[Provider]():           words(ProviderValues()),
-		reflect.TypeFor[Held]():               words(HeldValues()),
+		reflect.TypeFor[proxy.HeldPolicy]():   words(proxy.HeldPolicyValues()),
 		reflect.TypeFor[LogLevel]():           words(LogLevelValues()),
 		reflect.TypeFor[LogFormat]():          words(LogFormatValues()),
 		reflect.TypeFor[circuit.WhileOpen]():  words(circuit.WhileOpenValues()),

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -42,40 +41,27 @@ const (
 	LevelError = LogLevel(slog.LevelError)
 )
 
+var logLevelNames = units.Names[LogLevel]{
+	LevelDebug: "debug",
+	LevelInfo:  "info",
+	LevelWarn:  "warn",
+	LevelError: "error",
+}
+
 // LogLevelValues lists every value, in order.
-func LogLevelValues() []LogLevel { return []LogLevel{LevelDebug, LevelInfo, LevelWarn, LevelError} }
+func LogLevelValues() []LogLevel { return logLevelNames.Values() }
 
 // Slog returns the level in slog's terms.
 func (l LogLevel) Slog() slog.Level { return slog.Level(l) }
 
 // String returns the word used in the configuration.
-func (l LogLevel) String() string {
-	switch l {
-	case LevelDebug:
-		return "debug"
-	case LevelInfo:
-		return "info"
-	case LevelWarn:
-		return "warn"
-	case LevelError:
-		return "error"
-	default:
-		return fmt.Sprintf("LogLevel(%d)", int(l))
-	}
-}
+func (l LogLevel) String() string { return logLevelNames.Of(l) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (l LogLevel) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (l *LogLevel) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("log level", text, LogLevelValues())
-	if err == nil {
-		*l = value
-	}
-
-	return err
-}
+func (l *LogLevel) UnmarshalText(text []byte) error { return logLevelNames.Parse("log level", text, l) }
 
 // LogFormat is how a line of the log looks.
 type LogFormat int
@@ -89,32 +75,22 @@ const (
 	FormatJSON
 )
 
+var logFormatNames = units.Names[LogFormat]{
+	FormatAuto: "auto",
+	FormatText: "text",
+	FormatJSON: "json",
+}
+
 // LogFormatValues lists every value, in order.
-func LogFormatValues() []LogFormat { return []LogFormat{FormatAuto, FormatText, FormatJSON} }
+func LogFormatValues() []LogFormat { return logFormatNames.Values() }
 
 // String returns the word used in the configuration.
-func (f LogFormat) String() string {
-	switch f {
-	case FormatAuto:
-		return "auto"
-	case FormatText:
-		return "text"
-	case FormatJSON:
-		return "json"
-	default:
-		return fmt.Sprintf("LogFormat(%d)", int(f))
-	}
-}
+func (f LogFormat) String() string { return logFormatNames.Of(f) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (f LogFormat) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (f *LogFormat) UnmarshalText(text []byte) error {
-	value, err := units.ParseName("log format", text, LogFormatValues())
-	if err == nil {
-		*f = value
-	}
-
-	return err
+	return logFormatNames.Parse("log format", text, f)
 }

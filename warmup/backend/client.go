@@ -115,26 +115,6 @@ type Request struct {
 	Body []byte
 }
 
-// Answer is what came back, whole.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-	// Truncated is true when the body was longer than the Client's limit: Body is its beginning.
-	Truncated bool
-	Timing    Timing
-}
-
-// Timing says how long parts of an exchange took, each counted from its beginning.
-type Timing struct {
-	// Connect is when the connection stood.
-	Connect time.Duration
-	// FirstByte is when the head of the answer began.
-	FirstByte time.Duration
-	// Total is when the last byte of the body was read.
-	Total time.Duration
-}
-
 // Address is where the backend is, for error texts.
 func (c *Client) Address() string { return c.settings.Address }
 
@@ -142,17 +122,6 @@ func (c *Client) Address() string { return c.settings.Address }
 // of it. An error means that no whole answer came; whatever the status, an answer is none.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	return c.do(ctx, c.transport, r)
-}
-
-// Listening returns nil when something accepts connections at the backend's address, and an error that is ErrNotYet otherwise. On
-// loopback and Unix sockets it costs a few microseconds, so that it can be asked hundreds of times a second.
-func (c *Client) Listening(ctx context.Context) error {
-	err := c.listening(ctx)
-	if err == nil {
-		return nil
-	}
-
-	return &Error{Act: "connect to " + c.settings.Address, Kind: ErrNotYet, Err: err}
 }
 
 // do sends a request over a connection of transport.
@@ -254,60 +223,4 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var dialer net.Dialer
 
 	return dialer.DialContext(ctx, c.settings.Network, c.settings.Address)
-}
-
-func (c *Client) listening(ctx context.Context) error {
-	var err error
-	switch {
-	case c.settings.DialContext == nil && c.settings.Network == "unix":
-		err = probeUnix(c.settings.Address)
-	case len(c.loopback) > 0:
-		for _, address := range c.loopback {
-			if err = probeTCP(address); err == nil {
-				return nil
-			}
-		}
-	default:
-		err = errNoProbe
-	}
-	if !errors.Is(err, errNoProbe) {
-		return err
-	}
-	conn, err := c.dial(ctx, "", "")
-	if err != nil {
-		return err
-	}
-
-	return conn.Close()
-}
-
-// cheap says that Listening needs no real dial.
-func (c *Client) cheap() bool {
-	return len(c.loopback) > 0 || (c.settings.DialContext == nil && c.settings.Network == "unix")
-}
-
-// errNoProbe means that this address or system needs a real dial.
-var errNoProbe = errors.New("no cheap probe")
-
-// loopbacks returns the loopback addresses that address stands for; none if it is, or may be, anything else.
-func loopbacks(address string) []netip.AddrPort {
-	if exact, err := netip.ParseAddrPort(address); err == nil {
-		if exact.Addr().IsLoopback() {
-			return []netip.AddrPort{exact}
-		}
-
-		return nil
-	}
-	port, ok := strings.CutPrefix(address, "localhost:")
-	if !ok {
-		return nil
-	}
-	var found []netip.AddrPort
-	for _, host := range []string{"127.0.0.1:", "[::1]:"} {
-		if exact, err := netip.ParseAddrPort(host + port); err == nil {
-			found = append(found, exact)
-		}
-	}
-
-	return found
 }

@@ -12,29 +12,20 @@ const (
 	TensorRT
 )
 
+var providerNames = units.Names[Provider]{
+	CPU:      "cpu",
+	CUDA:     "cuda",
+	TensorRT: "tensorrt",
+}
+
 // ProviderValues lists every Provider.
-func ProviderValues() []Provider { return []Provider{CPU, CUDA, TensorRT} }
+func ProviderValues() []Provider { return providerNames.Values() }
 
 // String returns the word that a user writes.
-func (p Provider) String() string {
-	switch p {
-	case CPU:
-		return "cpu"
-	case CUDA:
-		return "cuda"
-	case TensorRT:
-		return "tensorrt"
-	default:
-		return "unknown"
-	}
-}
+func (p Provider) String() string { return providerNames.Of(p) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (p Provider) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (p *Provider) UnmarshalText(text []byte) (err error) {
-	*p, err = units.ParseName("provider", text, ProviderValues())
-
-	return err
-}
+func (p *Provider) UnmarshalText(text []byte) error { return providerNames.Parse("provider", text, p) }

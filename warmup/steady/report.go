@@ -62,6 +62,9 @@ func (d *Detector) spikes() int {
 	return count
 }
 
+// certainty is the chance that the true rate lies above the bound all the same.
+const certainty = 0.05
+
 // UpperColdRate is the 95 % upper bound on the rate of an event that did not show in clean trials.
 func UpperColdRate(clean int) float64 {
 	if clean <= 0 {

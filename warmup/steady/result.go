@@ -1,6 +1,6 @@
 package steady
 
-import "fmt"
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Result says what a Detector found.
 type Result int
@@ -16,27 +16,21 @@ const (
 	NotConverged
 )
 
+var resultNames = units.Names[Result]{
+	Undecided:    "undecided",
+	Converged:    "converged",
+	Multimodal:   "multimodal",
+	NotConverged: "not_converged",
+}
+
 // ResultValues lists every value, in order.
-func ResultValues() []Result { return []Result{Undecided, Converged, Multimodal, NotConverged} }
+func ResultValues() []Result { return resultNames.Values() }
 
 // Steady says whether the series ended in a steady distribution.
 func (r Result) Steady() bool { return r == Converged || r == Multimodal }
 
 // String returns the word used in reports.
-func (r Result) String() string {
-	switch r {
-	case Undecided:
-		return "undecided"
-	case Converged:
-		return "converged"
-	case Multimodal:
-		return "multimodal"
-	case NotConverged:
-		return "not_converged"
-	default:
-		return fmt.Sprintf("Result(%d)", int(r))
-	}
-}
+func (r Result) String() string { return resultNames.Of(r) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

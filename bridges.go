@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/proxy"
+	"github.com/pilotlight-proxy/pilotlight/warmup"
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+)
+
+// dial connects to the backend.
+func (p *pilot) dial(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, p.address.Network, p.address.Host)
+}
+
+// readyPath answers the backend's own ready paths truthfully on the data port.
+func (p *pilot) readyPath(path string) (answer func() bool, ok bool) {
+	model, ok := p.server.ReadyPath(path)
+
+	return func() bool {
+		if ready, known := p.machine.ModelReady(model); known {
+			return ready
+		}
+
+		return p.machine.Ready()
+	}, ok
+}
+
+// syntheticTimeout limits one synthetic request.
+func (p *pilot) syntheticTimeout() time.Duration {
+	if timeout := p.config.Health.Timeout; timeout.Set {
+		return timeout.Value.Std()
+	}
+
+	return max(syntheticTimeout, syntheticLevels*p.runner.Level())
+}
+
+// synthetic makes one inference for each required model, within its limit.
+func (p *pilot) synthetic(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.syntheticTimeout())
+	defer cancel()
+
+	return p.runner.Synthetic(ctx)
+}
+
+// circuitMoved tells the keeper what the breaker decided.
+func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
+	switch {
+	case to == circuit.Open:
+		code := health.CodeBreakerOpen
+		if strings.HasPrefix(reason, string(health.CodeStalled)) {
+			code = health.CodeStalled
+		}
+		p.keeper.Opened(code, reason)
+	case from == circuit.Open:
+		p.keeper.Healed(reason)
+	}
+}
+
+// gone is told that the backend has been lost. While the pod drains nobody starts it again, so those who wait had better try elsewhere.
+func (p *pilot) gone() {
+	p.breaker.Lost()
+	if p.machine.Pod() == health.Draining {
+		p.gate.Refuse(proxy.PodDraining)
+	}
+}
+
+// warm runs the plan once, for the keeper.
+func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, error) {
+	p.up.Store(&up)
+	report, err := p.runner.Run(ctx)
+	if err != nil {
+		code := health.CodeWarmFailed
+		if errors.Is(err, backend.ErrCredentialsRefused) {
+			code = health.CodeCredentialsRefused
+		}
+
+		return nil, &health.ConditionError{Code: code, Err: err}
+	}
+	found := make([]health.ModelWarmth, 0, len(report.Models))
+	for _, model := range report.Models {
+		warmth, err := p.judge(model)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, warmth)
+	}
+
+	return found, nil
+}
+
+// judge turns what the runner found about a model into its state, by the policies.
+func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
+	warmth := health.ModelWarmth{
+		ModelConfig: health.ModelConfig{Name: model.Name, Required: p.required(model.Name)},
+		State:       health.Ready,
+		Text:        model.Text,
+	}
+	if len(model.Reasons) > 0 {
+		warmth.Code = health.Code(model.Reasons[0].String())
+	}
+	switch model.Outcome {
+	case warmup.Warm, warmup.Unwarmed:
+	case warmup.Degraded:
+		warmth.State = health.Degraded
+		if model.Reasons[0] == warmup.ReasonNotConverged && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
+			return warmth, &health.ConditionError{Code: health.CodeNotConverged, Err: errors.New(model.Text)}
+		}
+	case warmup.Failed, warmup.Pending:
+		warmth.State = health.Warming
+	}
+
+	return warmth, nil
+}
+
+// progress passes on the one event that somebody waits for.
+func (p *pilot) progress(event warmup.Event) {
+	if event.Kind == warmup.BackendUp {
+		(*p.up.Load())()
+	}
+}
+
+// required says whether the pod must be warm for a model: for all that are found, unless the configuration names them.
+func (p *pilot) required(model string) bool {
+	for _, configured := range p.config.Models {
+		if configured.Name == model {
+			return configured.Required
+		}
+	}
+
+	return len(p.config.Models) == 0
+}
+
+func modelNames(models []health.ModelConfig) []string {
+	names := make([]string, 0, len(models))
+	for _, model := range models {
+		names = append(names, model.Name)
+	}
+
+	return names
+}

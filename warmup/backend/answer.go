@@ -1,0 +1,26 @@
+package backend
+
+import (
+	"net/http"
+	"time"
+)
+
+// Answer is what came back, whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Truncated is true when the body was longer than the Client's limit: Body is its beginning.
+	Truncated bool
+	Timing    Timing
+}
+
+// Timing says how long parts of an exchange took, each counted from its beginning.
+type Timing struct {
+	// Connect is when the connection stood.
+	Connect time.Duration
+	// FirstByte is when the head of the answer began.
+	FirstByte time.Duration
+	// Total is when the last byte of the body was read.
+	Total time.Duration
+}

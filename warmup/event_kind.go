@@ -1,0 +1,36 @@
+package warmup
+
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
+
+// EventKind is what happened in a run.
+type EventKind int
+
+const (
+	// StepStarted means that a step began to do something.
+	StepStarted EventKind = iota
+	// StepEnded means that a step ended, for every model.
+	StepEnded
+	// BackendUp means that the backend answered for the first time in this run, whatever it answered.
+	BackendUp
+	// ModelsFound means that the models of this run are known.
+	ModelsFound
+	// ModelEnded means that the run is through with a model, though perhaps not with others.
+	ModelEnded
+)
+
+var eventKindNames = units.Names[EventKind]{
+	StepStarted: "step_started",
+	StepEnded:   "step_ended",
+	BackendUp:   "backend_up",
+	ModelsFound: "models_found",
+	ModelEnded:  "model_ended",
+}
+
+// EventKindValues lists every value, in order.
+func EventKindValues() []EventKind { return eventKindNames.Values() }
+
+// String returns a word for logs.
+func (k EventKind) String() string { return eventKindNames.Of(k) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

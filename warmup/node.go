@@ -1,0 +1,72 @@
+package warmup
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// node is a step in a run.
+type node struct {
+	step
+
+	// shared is closed when lanes and sharedErr are final: the part of the step that is for no model in particular has ended.
+	shared    chan struct{}
+	sharedErr error
+	lanes     map[string]*lane
+	begun     sync.Once
+
+	// Guarded by Runner.mu.
+	state   StepState
+	started time.Time
+	took    time.Duration
+	tries   int
+	text    string
+}
+
+// lane is a step for one model.
+type lane struct {
+	// done is closed when err and unwarmed are final.
+	done chan struct{}
+	err  error
+	// unwarmed says why nothing could be sent for the model.
+	unwarmed string
+}
+
+// skippedError is the error of a lane whose need has failed.
+type skippedError struct {
+	need string
+	err  error
+}
+
+func (e *skippedError) Error() string {
+	return fmt.Sprintf("needs %s, which failed: %v", e.need, e.err)
+}
+
+func (e *skippedError) Unwrap() error { return e.err }
+
+// awaited returns how the step ended for the model. A step that has nothing to do with the model is waited for as a whole.
+func (n *node) awaited(model string) error {
+	if l, ok := n.lanes[model]; ok {
+		<-l.done
+
+		return l.err
+	}
+	var errs []error
+	for _, l := range n.lanes {
+		<-l.done
+		errs = append(errs, l.err)
+	}
+
+	return errors.Join(errs...)
+}
+
+func skipped(need string, err error) error {
+	// What failed first is the news; the steps in between are not.
+	if earlier, ok := errors.AsType[*skippedError](err); ok {
+		return earlier
+	}
+
+	return &skippedError{need: need, err: err}
+}

@@ -1,0 +1,80 @@
+package warmup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
+)
+
+// pass sends volleys of a shape at a higher concurrency, so that every process behind the port gets its share. A request that waits for
+// the others of its volley is no cold event; one that takes longer than all of them together is, and the pass is repeated.
+func (w *inference) pass(ctx context.Context, s *shape) error {
+	if s.report.State.decided() {
+		return nil
+	}
+	single := w.base[slices.IndexFunc(w.base, func(b *shape) bool { return b.shape == s.shape })]
+	if single.report.State == ShapeRefused {
+		w.set(s, ShapeRefused, single.report.Text)
+
+		return nil
+	}
+	limit := time.Duration(s.concurrency) * single.detector.Limit()
+	volleys := passVolleys
+	if until := int(w.node.infer.Until); until > 0 {
+		volleys = (until + s.concurrency - 1) / s.concurrency
+	}
+	var all []time.Duration
+	w.set(s, ShapeWarming, "")
+	for range sweepRounds {
+		clean := true
+		for range volleys {
+			latencies, err := w.volley(ctx, s, s.concurrency)
+			if err != nil {
+				return err
+			}
+			clean = clean && (limit == 0 || slices.Max(latencies) <= limit)
+			all = append(all, latencies...)
+		}
+		w.summarise(s, all, limit)
+		switch {
+		case w.node.infer.Until > 0:
+			w.set(s, ShapeCounted, "")
+
+			return nil
+		case clean:
+			w.set(s, ShapeConverged, "")
+
+			return nil
+		}
+	}
+	w.set(s, ShapeNotConverged, fmt.Sprintf("requests took longer than %v in each of %d passes", limit, sweepRounds))
+
+	return nil
+}
+
+// summarise reports a pass in the words of a Detector.
+func (w *inference) summarise(s *shape, all []time.Duration, limit time.Duration) {
+	seen := steady.Report{N: len(all), First: all[0], Slowest: slices.Max(all)}
+	for _, latency := range all {
+		if limit > 0 && latency > limit {
+			seen.ColdEvents++
+			seen.Clean = 0
+		} else {
+			seen.Clean++
+		}
+	}
+	seen.UpperColdRate = steady.UpperColdRate(seen.Clean)
+	last := slices.Clone(all[max(0, len(all)-s.concurrency*passVolleys):])
+	slices.Sort(last)
+	seen.Level = last[len(last)/2]
+	seen.P95 = last[(len(last)*95-1)/100]
+	if seen.ColdEvents < len(all) && seen.Clean > 0 {
+		seen.Result = steady.Converged
+	}
+	w.run.runner.mu.Lock()
+	defer w.run.runner.mu.Unlock()
+	s.report.Seen = seen
+}

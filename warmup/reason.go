@@ -1,0 +1,36 @@
+package warmup
+
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
+
+// Reason is why an outcome is not plainly warm, in the words of the condition codes.
+type Reason int
+
+const (
+	// ReasonNotConverged means that a shape's latency did not settle within its bound.
+	ReasonNotConverged Reason = iota
+	// ReasonOptionalFailed means that an optional step failed.
+	ReasonOptionalFailed
+	// ReasonWarmFailed means that a step failed.
+	ReasonWarmFailed
+	// ReasonWarmedNothing means that no request was sent for the model.
+	ReasonWarmedNothing
+	// ReasonCredentialsRefused means that the backend answered 401 or 403.
+	ReasonCredentialsRefused
+)
+
+var reasonNames = units.Names[Reason]{
+	ReasonNotConverged:       "not_converged",
+	ReasonOptionalFailed:     "optional_failed",
+	ReasonWarmFailed:         "warm_failed",
+	ReasonWarmedNothing:      "warmed_nothing",
+	ReasonCredentialsRefused: "credentials_refused",
+}
+
+// ReasonValues lists every value, in order.
+func ReasonValues() []Reason { return reasonNames.Values() }
+
+// String returns the condition code.
+func (r Reason) String() string { return reasonNames.Of(r) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

@@ -1,0 +1,53 @@
+package warmup
+
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
+
+// ShapeState is how far a shape is.
+type ShapeState int
+
+const (
+	// ShapeWaiting means that its turn has not come.
+	ShapeWaiting ShapeState = iota
+	// ShapeWarming means that it gets requests, or waits for its verification.
+	ShapeWarming
+	// ShapeConverged means one steady level, verified.
+	ShapeConverged
+	// ShapeMultimodal means a steady distribution of several levels, verified.
+	ShapeMultimodal
+	// ShapeNotConverged means that it did not settle within its bound.
+	ShapeNotConverged
+	// ShapeCounted means that it got the number of requests that was asked for; nothing was concluded from them.
+	ShapeCounted
+	// ShapeRefused means that the server takes no requests of this shape, which was only a guess.
+	ShapeRefused
+	// ShapeFailed means that a request of this shape failed.
+	ShapeFailed
+)
+
+var shapeStateNames = units.Names[ShapeState]{
+	ShapeWaiting:      "waiting",
+	ShapeWarming:      "warming",
+	ShapeConverged:    "converged",
+	ShapeMultimodal:   "multimodal",
+	ShapeNotConverged: "not_converged",
+	ShapeCounted:      "counted",
+	ShapeRefused:      "refused",
+	ShapeFailed:       "failed",
+}
+
+// ShapeStateValues lists every value, in order.
+func ShapeStateValues() []ShapeState { return shapeStateNames.Values() }
+
+// String returns the word used in reports.
+func (s ShapeState) String() string { return shapeStateNames.Of(s) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// warm says whether nothing is left to be done for the shape.
+func (s ShapeState) warm() bool {
+	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted
+}
+
+// decided says whether the run is through with the shape, warm or not.
+func (s ShapeState) decided() bool { return s.warm() || s == ShapeNotConverged || s == ShapeRefused }
