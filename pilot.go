@@ -54,6 +54,8 @@ const (
 	syntheticLevels = 10
 	// slowClient bounds what a client of the health and admin ports may take to send its few bytes.
 	slowClient = 5 * time.Second
+	// quietClient is how long an HTTP/2 connection to the health port may be silent before its client is asked whether it is still there.
+	quietClient = 30 * time.Second
 )
 
 // newPilot wires the rooms in the order in which they need each other; where they need each other in a circle, a closure over p closes it.
@@ -209,12 +211,16 @@ func (p *pilot) wireProxy() {
 
 // wirePorts makes what Kubernetes and people look at.
 func (p *pilot) wirePorts() {
+	services := health.NewGRPC(p.machine, health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load}))
 	p.health = &http.Server{
-		Handler:           health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load}),
+		Handler:           services,
 		Protocols:         plainProtocols(),
 		ReadHeaderTimeout: slowClient,
-		ErrorLog:          slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
+		// Whoever watches says nothing for hours; only a ping tells one that listens from one that is gone.
+		HTTP2:    &http.HTTP2Config{SendPingTimeout: quietClient, PingTimeout: slowClient, WriteByteTimeout: slowClient},
+		ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
 	}
+	p.health.RegisterOnShutdown(services.Close)
 	token, err := status.LoadToken(p.config.Listen.AdminTokenFile.Value)
 	if err != nil {
 		p.logger.Warn("there is no admin token, so nobody may act at the admin port", "error", err)

@@ -17,6 +17,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // program is one process of pilotlight.
@@ -141,6 +146,33 @@ func freeAddress(tb testing.TB) string {
 }
 
 func (p ports) readyz() string { return "http://" + p.health + "/readyz" }
+
+// watch follows a service over gRPC health. It returns a function that waits for the next answer, or at the end for the code that ended it.
+func (p ports) watch(tb testing.TB, service string) (next func() string) {
+	tb.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+p.health, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	tb.Cleanup(func() {
+		cancel()
+		_ = conn.Close()
+	})
+	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	return func() string {
+		answer, err := stream.Recv()
+		if err != nil {
+			return status.Code(err).String()
+		}
+
+		return answer.GetStatus().String()
+	}
+}
 
 // configure writes a configuration for a backend, with more below it, and returns its path.
 func (p ports) configure(tb testing.TB, backend, more string) string {

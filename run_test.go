@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,6 +62,10 @@ func TestAHeldRequestIsAnsweredOnceTheModelIsWarm(t *testing.T) {
 	if status, _ := get(t, "http://"+p.health+"/startupz"); status != http.StatusOK {
 		t.Errorf("/startupz before the backend: got %d, want 200: Kubernetes starts the backend only then", status)
 	}
+	pod, model := p.watch(t, ""), p.watch(t, "digits")
+	if first := []string{pod(), model()}; !slices.Equal(first, []string{"NOT_SERVING", "SERVICE_UNKNOWN"}) {
+		t.Errorf("gRPC health before the backend: got %v", first)
+	}
 	url := "http://" + p.data + "/v2/models/digits/infer"
 	held := make(chan answer)
 	go func() { held <- classify(url, 3, 4) }()
@@ -85,18 +90,32 @@ func TestAHeldRequestIsAnsweredOnceTheModelIsWarm(t *testing.T) {
 		t.Errorf("Server-Timing: got %q", timing)
 	}
 	until(t, p.readyz(), http.StatusOK)
+	if got := pod(); got != "SERVING" {
+		t.Errorf("gRPC health of the warm pod: got %s", got)
+	}
+	for got := model(); got != "SERVING"; got = model() {
+		if got != "NOT_SERVING" { // while it was known and not yet warm
+			t.Fatalf("gRPC health of the warm model: got %s", got)
+		}
+	}
 	if status, body := get(t, "http://"+p.admin+"/statusz"); status != http.StatusOK || !strings.Contains(body, `"converged"`) {
 		t.Errorf("/statusz: got %d without a converged shape: %s", status, body)
 	}
 
 	pilotlight.signal(syscall.SIGTERM)
 	until(t, p.readyz(), http.StatusServiceUnavailable)
+	if last := []string{pod(), model()}; !slices.Equal(last, []string{"NOT_SERVING", "NOT_SERVING"}) {
+		t.Errorf("gRPC health while draining: got %v", last)
+	}
 	if got := classify(url, 5); got.status != http.StatusOK {
 		t.Errorf("a new request right after SIGTERM: got %+v, want 200: endpoint lists lag", got)
 	}
 	pilotlight.signal(syscall.SIGINT) // the second signal
 	if code := pilotlight.exit(); code != exitFailure {
 		t.Errorf("exit code after the second signal: got %d, want %d", code, exitFailure)
+	}
+	if end := pod(); end != "Unavailable" {
+		t.Errorf("gRPC health of a pod that is gone: got %s", end)
 	}
 }
 
