@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	case warmup.Warm, warmup.Unwarmed:
 	case warmup.Degraded:
 		warmth.State = health.Degraded
-		if model.Reasons[0] == warmup.ReasonNotConverged && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
+		if slices.Contains(model.Reasons, warmup.ReasonNotConverged) && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
 			return warmth, &health.ConditionError{Code: health.CodeNotConverged, Err: errors.New(model.Text)}
 		}
 	case warmup.Failed, warmup.Pending:
@@ -119,11 +120,29 @@ func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	return warmth, nil
 }
 
-// progress passes on the one event that somebody waits for.
+// progress passes on what others wait for: that the backend answers, and what it is that keeps the plan waiting.
 func (p *pilot) progress(event warmup.Event) {
-	if event.Kind == warmup.BackendUp {
+	switch event.Kind {
+	case warmup.BackendUp:
 		(*p.up.Load())()
+	case warmup.Waiting:
+		p.awaited(event.Error)
+	case warmup.StepStarted, warmup.StepEnded, warmup.ModelsFound, warmup.ModelEnded:
 	}
+}
+
+// awaited makes a condition of what the plan waits for; nil clears it.
+func (p *pilot) awaited(cause error) {
+	p.machine.Clear("", health.CodeBackendUnreachable)
+	p.machine.Clear("", health.CodeModelNotLoaded)
+	if cause == nil {
+		return
+	}
+	code := health.CodeBackendUnreachable
+	if answered, ok := errors.AsType[*backend.Error](cause); ok && answered.Status != 0 {
+		code = health.CodeModelNotLoaded
+	}
+	p.machine.Raise("", code, cause.Error())
 }
 
 // required says whether the pod must be warm for a model: for all that are found, unless the configuration names them.

@@ -16,6 +16,7 @@ func (p *pilot) drain(ctx context.Context) error {
 	if err := p.machine.Move("", health.Draining, "asked to stop"); err != nil {
 		p.logger.Debug("a move was refused", "error", err)
 	}
+	p.logger.Info("draining; a second signal ends at once", "settle", drain.Settle.Std(), "limit", drain.Limit.Value.Std())
 	p.gate.Drain(drain.Held)
 	settle := time.NewTimer(min(drain.Settle.Std(), time.Until(limit)))
 	defer settle.Stop()

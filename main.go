@@ -60,7 +60,8 @@ func execute(std *stdio, arguments []string) int {
 
 		return exitUsage
 	}
-	ctx, stop := untilSignal()
+	defer std.tidy()
+	ctx, stop := untilSignal(std)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(std)
@@ -73,16 +74,18 @@ func execute(std *stdio, arguments []string) int {
 
 // complain prints an error and returns the exit code that goes with it.
 func complain(std *stdio, err error) int {
-	_, _ = fmt.Fprintf(std.err, "pilotlight: %v\n", err)
 	if refused := (*config.RefusalError)(nil); errors.As(err, &refused) {
+		_, _ = fmt.Fprintln(std.err, err) // each line begins with its place, which editors read
+
 		return refused.ExitCode()
 	}
+	_, _ = fmt.Fprintf(std.err, "pilotlight: %v\n", err)
 
 	return exitFailure
 }
 
 // untilSignal returns a context that the first SIGTERM or SIGINT ends. The second one ends the process.
-func untilSignal() (context.Context, context.CancelFunc) {
+func untilSignal(std *stdio) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -90,6 +93,7 @@ func untilSignal() (context.Context, context.CancelFunc) {
 		<-signals
 		cancel()
 		<-signals
+		std.tidy()
 		os.Exit(exitFailure)
 	}()
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,7 +15,7 @@ import (
 type runCmd struct {
 	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, --backend or --onnx says enough." placeholder:"FILE" short:"c"`
 	Backend string `help:"The backend: host:port, http://host:port/base or unix:/path." placeholder:"ADDRESS"`
-	Onnx    string `help:"Serve this ONNX model from a worker of our own, instead of a backend." placeholder:"MODEL"`
+	Onnx    string `help:"Serve this ONNX model from a worker of our own, instead of a backend." placeholder:"[NAME=]PATH"`
 	Data    string `help:"Where users' requests are accepted." placeholder:"ADDRESS"`
 	Health  string `help:"Where probes are answered." placeholder:"ADDRESS"`
 	Admin   string `help:"Where the status is shown; loopback only." placeholder:"ADDRESS"`
@@ -26,6 +28,11 @@ func (c *runCmd) Run(ctx context.Context, std *stdio) error {
 	loaded, warnings, err := config.Load(source)
 	if err != nil {
 		return err
+	}
+	if c.Onnx != "" { // a file named by hand is there or was misspelt; one named in a file may come with a volume
+		if _, err := os.Stat(loaded.Backend.ONNX.Models[0].Path); err != nil {
+			return fmt.Errorf("open the model that --onnx names: %w", err)
+		}
 	}
 	resolver := std.resolver()
 	if resolver.Grace, err = config.Grace(std.env); err != nil {
@@ -40,6 +47,9 @@ func (c *runCmd) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	defer p.close()
+	if p.scratch != "" {
+		std.remove(p.scratch)
+	}
 	listeners, err := p.listen(ctx)
 	if err != nil {
 		return err
@@ -70,10 +80,13 @@ func (c *runCmd) source(std *stdio) config.Source {
 		}
 	}
 	if c.Onnx != "" {
+		name, path, named := strings.Cut(c.Onnx, "=")
+		if !named {
+			name, path = strings.TrimSuffix(filepath.Base(c.Onnx), filepath.Ext(c.Onnx)), c.Onnx
+		}
 		source.Overrides = append(source.Overrides, config.Override{Flag: "--onnx", Path: "backend.onnx.models", Set: func(loaded *config.Config) {
 			loaded.Backend.HTTP, loaded.Backend.GRPC = units.Address{}, units.Address{}
-			name := strings.TrimSuffix(filepath.Base(c.Onnx), filepath.Ext(c.Onnx))
-			loaded.Backend.ONNX.Models = []config.ONNXModelConfig{{Name: name, Path: c.Onnx}}
+			loaded.Backend.ONNX.Models = []config.ONNXModelConfig{{Name: name, Path: path}}
 		}})
 	}
 

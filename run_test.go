@@ -119,6 +119,55 @@ func TestAHeldRequestIsAnsweredOnceTheModelIsWarm(t *testing.T) {
 	}
 }
 
+func TestEveryWaitIsNamed(t *testing.T) {
+	for _, test := range []struct{ name, model, backend, code, text string }{
+		{"nobody listens", "digits", "", "backend_unreachable", "connection refused"},
+		{"no such model", "digit", "digits", "model_not_loaded", "404"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p, backend := freePorts(t), freeAddress(t)
+			config := p.configure(t, "http: '"+backend+"'", "models: [{name: "+test.model+"}]\n")
+			if test.backend != "" {
+				start(t, "onnx", "--model", writeModel(t), "--name", test.backend, "--listen", backend)
+			}
+			pilotlight := start(t, "run", "-c", config)
+			if line := pilotlight.line("waiting for the backend"); !strings.Contains(line, test.text) && test.backend == "" {
+				t.Errorf("the log says %s, want it to say %q", line, test.text)
+			}
+			for {
+				status, body := get(t, p.readyz()+"?verbose")
+				if status == http.StatusOK {
+					t.Fatalf("ready: %s", body)
+				}
+				if strings.Contains(body, test.code) {
+					break
+				}
+			}
+			if _, body := get(t, "http://"+p.admin+"/statusz"); !strings.Contains(body, test.text) {
+				t.Errorf("/statusz does not say %q: %s", test.text, body)
+			}
+		})
+	}
+}
+
+func TestAWorkerThatCannotLoadSaysWhy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bad.onnx")
+	if err := os.WriteFile(path, []byte("no model"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := freePorts(t)
+	start(t, "run", "-c", p.configure(t, "onnx: {models: [{name: bad, path: '"+path+"'}]}", ""))
+	for {
+		if _, body := get(t, "http://"+p.admin+"/statusz"); strings.Contains(body, "bad.onnx") && strings.Contains(body, "backend_unreachable") {
+			break
+		}
+	}
+	missing := start(t, "run", "--onnx", path+".not")
+	if code := missing.exit(); code != exitFailure || !strings.Contains(missing.printed(), "no such file") {
+		t.Errorf("a missing model: exit code %d, %s", code, missing.printed())
+	}
+}
+
 func TestTheEmbeddedBackendIsACompleteServer(t *testing.T) {
 	p := freePorts(t)
 	config := p.configure(t, "onnx: {models: [{name: digits, path: '"+writeModel(t)+"'}]}", "drain: {settle: 0s}\n")

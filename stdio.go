@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -20,6 +21,25 @@ type stdio struct {
 	in       io.Reader
 	out, err io.Writer
 	env      []string
+
+	mu       sync.Mutex
+	leftover []string
+}
+
+// remove makes sure that a folder does not outlive the process, whichever way that ends, unless it is killed.
+func (s *stdio) remove(folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leftover = append(s.leftover, folder)
+}
+
+// tidy removes what must not be left behind.
+func (s *stdio) tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, folder := range s.leftover {
+		_ = os.RemoveAll(folder)
+	}
 }
 
 // logger writes to err as the configuration says; its level can be changed.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -21,7 +23,9 @@ import (
 type worker struct {
 	// arguments are those of the command in our own program.
 	arguments []string
-	logger    *slog.Logger
+	// died is told why a life ended that was not asked to.
+	died   func(cause error)
+	logger *slog.Logger
 }
 
 const (
@@ -52,6 +56,7 @@ func (w *worker) Run(ctx context.Context) error {
 		if time.Since(started) > soundLife {
 			rest = firstRest
 		}
+		w.died(death)
 		w.logger.Error("the worker has ended and will be started again", "error", death, "in", rest)
 		timer := time.NewTimer(rest)
 		select {
@@ -86,33 +91,42 @@ func (w *worker) live(ctx context.Context, self string) error {
 		time.AfterFunc(workerPatience, func() { _ = cmd.Process.Kill() })
 	})
 	defer stop()
-	w.relog(ctx, stderr)
-	if err := cmd.Wait(); err != nil {
+	words := w.relog(ctx, stderr)
+	err = cmd.Wait()
+	switch {
+	case words != "":
+		return fmt.Errorf("run the worker: %s", words)
+	case err != nil:
 		return fmt.Errorf("run the worker: %w", err)
+	default:
+		return errors.New("run the worker: it ended by itself")
 	}
-
-	return nil
 }
 
-// relog passes the worker's log on, line by line, until it ends.
-func (w *worker) relog(ctx context.Context, stderr io.Reader) {
+// relog passes the worker's log on, line by line, until it ends, and returns the last words that were no line of a log: why it could not go on.
+func (w *worker) relog(ctx context.Context, stderr io.Reader) (words string) {
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
-		level, message, attributes := parseLog(lines.Text())
+		level, message, attributes, ok := parseLog(lines.Bytes())
+		if !ok {
+			words = strings.TrimPrefix(lines.Text(), "pilotlight: ")
+			level, message, attributes = slog.LevelWarn, "the worker says", []any{slog.String("text", lines.Text())}
+		}
 		w.logger.Log(ctx, level, message, attributes...)
 	}
 	// A line beyond the bound must not stop the worker from writing.
 	_, _ = io.Copy(io.Discard, stderr)
+
+	return words
 }
 
-// parseLog reads a line of slog's JSON; anything else becomes a message by itself.
-func parseLog(line string) (level slog.Level, message string, attributes []any) {
+// parseLog reads a line of slog's JSON.
+func parseLog(line []byte) (level slog.Level, message string, attributes []any, ok bool) {
 	fields := map[string]any{}
-	if json.Unmarshal([]byte(line), &fields) != nil {
-		return slog.LevelInfo, "the worker says: " + line, nil
+	if json.Unmarshal(line, &fields) != nil {
+		return 0, "", nil, false
 	}
-	message = "the worker says"
 	for key, value := range fields {
 		switch text, _ := value.(string); {
 		case key == slog.LevelKey:
@@ -124,7 +138,7 @@ func parseLog(line string) (level slog.Level, message string, attributes []any) 
 		}
 	}
 
-	return level, message, attributes
+	return level, message, attributes, true
 }
 
 // embed makes the backend a worker of our own, behind a socket that only this user may open.
@@ -149,7 +163,9 @@ func (p *pilot) embed() error {
 	for _, model := range onnx.Models {
 		arguments = append(arguments, "--model", model.Name+"="+model.Path)
 	}
-	p.worker = &worker{arguments: arguments, logger: p.logger}
+	p.worker = &worker{arguments: arguments, logger: p.logger, died: func(cause error) {
+		p.machine.Raise("", health.CodeBackendUnreachable, cause.Error())
+	}}
 
 	return nil
 }

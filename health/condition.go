@@ -17,6 +17,8 @@ const (
 	CodeFatalBackend       Code = "fatal_backend"
 	CodeCheckFailed        Code = "check_failed"
 	CodeReleasing          Code = "releasing"
+	CodeBackendUnreachable Code = "backend_unreachable"
+	CodeModelNotLoaded     Code = "model_not_loaded"
 	CodeWarmFailed         Code = "warm_failed"
 	CodeWarmedNothing      Code = "warmed_nothing"
 	CodeNotConverged       Code = "not_converged"
@@ -45,6 +47,8 @@ var declarations = map[Code]Declaration{
 	CodeBreakerOpen:        {SeverityCritical, EffectCondemns, "too many exchanges failed, and the circuit breaker is open"},
 	CodeFatalBackend:       {SeverityCritical, EffectCondemns, "the backend said something it does not recover from"},
 	CodeCheckFailed:        {SeverityWarning, EffectInforms, "the backend's own health endpoint fails"},
+	CodeBackendUnreachable: {SeverityNotice, EffectWithholds, "nobody answers at the backend's address yet"},
+	CodeModelNotLoaded:     {SeverityNotice, EffectWithholds, "the backend answers, but has not loaded what is to be warmed"},
 	CodeReleasing:          {SeverityNotice, EffectWithholds, "the requests that were held until now are being answered first"},
 	CodeWarmFailed:         {SeverityWarning, EffectWithholds, "a required warm-up failed and is tried again"},
 	CodeWarmedNothing:      {SeverityNotice, EffectInforms, "no step warms this, so it serves as it is"},

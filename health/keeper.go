@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +148,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
-	CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
+	CodeBackendUnreachable, CodeModelNotLoaded, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
 	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeBreakerOpen,
 }
 
@@ -225,7 +226,7 @@ func (k *Keeper) accept(found []ModelWarmth) {
 		if model.Code != "" {
 			machine.Raise(model.Name, model.Code, model.Text)
 		}
-		k.move(model.Name, model.State, "the plan has ended")
+		k.move(model.Name, model.State, cmp.Or(model.Text, "the plan has ended"))
 	}
 	k.move("", Ready, "warm")
 }

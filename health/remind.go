@@ -16,7 +16,7 @@ func (m *Machine) Remind(ctx context.Context, every time.Duration) {
 		case <-ticker.C:
 		}
 		if now := m.Snapshot(); !now.Ready && !now.State.leaving() {
-			m.logger.Info("pod is not ready", "state", now.State, "for", time.Since(now.Since).Round(time.Second), "reason", now.Reason, "conditions", now.Codes())
+			m.logger.Info("pod is not ready", "state", now.State, "for", time.Since(now.Since).Round(time.Second), "reason", now.Reason, "conditions", now.texts())
 		}
 	}
 }

@@ -66,3 +66,19 @@ func (s Snapshot) Codes() []Code {
 
 	return slices.Compact(codes)
 }
+
+// texts lists all conditions for people, the backend's and the models'.
+func (s Snapshot) texts() []string {
+	texts := []string{}
+	collect := func(scope string, conditions []Condition) {
+		for _, condition := range conditions {
+			texts = append(texts, scope+string(condition.Code)+": "+condition.Text)
+		}
+	}
+	collect("", s.Conditions)
+	for _, m := range s.Models {
+		collect("model "+m.Name+": ", m.Conditions)
+	}
+
+	return texts
+}

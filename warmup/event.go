@@ -6,7 +6,7 @@ import "time"
 type Event struct {
 	Kind EventKind
 	At   time.Time
-	// Step is set for StepStarted and StepEnded; Error for a step that failed.
+	// Step is set for StepStarted and StepEnded; Error for a step that failed, and for Waiting.
 	Step  string
 	Error error
 	// Models is set for ModelsFound.

@@ -12,6 +12,8 @@ const (
 	StepEnded
 	// BackendUp means that the backend answered for the first time in this run, whatever it answered.
 	BackendUp
+	// Waiting means that what is being waited for has changed: Error says what, and is nil once it has come.
+	Waiting
 	// ModelsFound means that the models of this run are known.
 	ModelsFound
 	// ModelEnded means that the run is through with a model, though perhaps not with others.
@@ -22,6 +24,7 @@ var eventKindNames = units.Names[EventKind]{
 	StepStarted: "step_started",
 	StepEnded:   "step_ended",
 	BackendUp:   "backend_up",
+	Waiting:     "waiting",
 	ModelsFound: "models_found",
 	ModelEnded:  "model_ended",
 }

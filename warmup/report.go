@@ -20,6 +20,8 @@ type Report struct {
 	ServerType string `json:"server_type,omitempty"`
 	// Remaining is how long the rest will take, by what was measured so far; 0 when nobody can say.
 	Remaining time.Duration `json:"remaining_ns"`
+	// WaitingFor says what of the backend is being waited for.
+	WaitingFor string `json:"waiting_for,omitempty"`
 	// Requests counts the synthetic inferences that were answered, Busy those that the backend refused for lack of room.
 	Requests int           `json:"requests"`
 	Busy     int           `json:"busy"`

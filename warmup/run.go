@@ -29,6 +29,7 @@ type run struct {
 	listed         map[string]bool
 	started, ended time.Time
 	err            error
+	awaited        string // what is being waited for, in words
 	models         []ModelReport
 	shapes         []*shape
 	requests, busy int
@@ -252,6 +253,9 @@ func (c *run) end(ctx context.Context, n *node) {
 	level := slog.LevelInfo
 	if failed != nil {
 		level = slog.LevelWarn
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			level = slog.LevelDebug // nobody wants the run any more: that is no failure
+		}
 		attrs = append(attrs, slog.String("error", strings.ReplaceAll(failed.Error(), "\n", "; ")))
 	}
 	if shapes != nil {

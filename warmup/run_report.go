@@ -66,7 +66,7 @@ func (c *run) outcome(model string) (ModelReport, error) {
 // report copies what there is to tell. The caller holds Runner.mu.
 func (c *run) report() Report {
 	report := Report{
-		Run: c.number, Running: c.ended.IsZero(), Started: c.started, Ended: c.ended, Remaining: c.remaining(),
+		Run: c.number, Running: c.ended.IsZero(), Started: c.started, Ended: c.ended, Remaining: c.remaining(), WaitingFor: c.awaited,
 		Requests: c.requests, Busy: c.busy, Models: make([]ModelReport, 0, len(c.models)),
 		Steps: make([]StepReport, 0, len(c.nodes)), Shapes: make([]ShapeReport, 0, len(c.shapes)),
 	}

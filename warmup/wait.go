@@ -102,6 +102,7 @@ func (c *run) poll(ctx context.Context, ask func(context.Context) error) error {
 		if last == nil {
 			last = ask(ctx)
 			c.sawAnswer(last)
+			c.await(ctx, last)
 		}
 		if last == nil || hopeless(last) {
 			return last
@@ -115,6 +116,25 @@ func (c *run) poll(ctx context.Context, ask func(context.Context) error) error {
 
 		return last
 	}
+}
+
+// await tells, once for each change, what is being waited for.
+func (c *run) await(ctx context.Context, last error) {
+	text := ""
+	if last != nil {
+		text = last.Error()
+	}
+	c.runner.mu.Lock()
+	changed := text != c.awaited
+	c.awaited = text
+	c.runner.mu.Unlock()
+	if !changed || ctx.Err() != nil {
+		return
+	}
+	if last != nil {
+		c.runner.logger.InfoContext(ctx, "waiting for the backend", "because", text)
+	}
+	c.runner.emit(Event{Kind: Waiting, Error: last})
 }
 
 // sawAnswer tells the first time in a run that the backend answered anything.
@@ -141,6 +161,9 @@ func (c *run) listening(ctx context.Context) error {
 		err := probe.Listening(ctx)
 		if err == nil {
 			return nil
+		}
+		if look == 1 {
+			c.await(ctx, err)
 		}
 		if look%probeLesson == 0 {
 			now := probe.Spent()

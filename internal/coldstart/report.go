@@ -10,13 +10,11 @@ type Report struct {
 	// Coldness says what the backend's coldness consists of.
 	Coldness string `json:"coldness"`
 	// SlowIs says from when on a request counts as slow.
-	SlowIs string `json:"slow_is"`
-	// SteadyMS is the warm level of each shape.
-	SteadyMS map[string]LevelReport `json:"steady"`
-	Arms     map[string]ArmReport   `json:"arms"`
-	Restart  *RestartReport         `json:"restart,omitempty"`
-	Hang     *HangReport            `json:"hang,omitempty"`
-	Long     *LongReport            `json:"long_answer,omitempty"`
+	SlowIs  string               `json:"slow_is"`
+	Arms    map[string]ArmReport `json:"arms"`
+	Restart *RestartReport       `json:"restart,omitempty"`
+	Hang    *HangReport          `json:"hang,omitempty"`
+	Long    *LongReport          `json:"long_answer,omitempty"`
 }
 
 // LevelReport is a [Level].
@@ -45,6 +43,8 @@ type ArmReport struct {
 	Held            int         `json:"held"`
 	HoldMaxS        float64     `json:"hold_max_s"`
 	AfterReady      Percentiles `json:"after_ready"`
+	// Steady is the warm level of each shape, measured late in the same arm.
+	Steady map[string]LevelReport `json:"steady"`
 	// ExtraNotReadyS is how much longer than the server's own readiness the arm was not ready.
 	ExtraNotReadyS *float64 `json:"extra_not_ready_s,omitempty"`
 	// AddedP50US is what the median request costs more than a direct one, both warm and measured side by side.
@@ -102,6 +102,7 @@ func ArmOf(samples Samples, ready time.Duration, steady Steady, factor float64) 
 		FirstOverSteady:    round(first, 10),
 		Held:               len(samples.Held()),
 		HoldMaxS:           Seconds(samples.LongestHold()),
+		Steady:             steady.Report(),
 		AfterReady:         Percentiles{P50MS: MS(after.Percentile(50)), P99MS: MS(after.Percentile(99)), P999MS: MS(after.Percentile(99.9))},
 	}
 }

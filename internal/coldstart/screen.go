@@ -3,7 +3,6 @@ package coldstart
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -103,6 +102,8 @@ func (s *Screen) Table(report Report) {
 		{"first of a shape / steady", func(arm ArmReport) string { return fmt.Sprintf("%.1f x", arm.FirstOverSteady) }},
 		{"slowest after ready", func(arm ArmReport) string { return fmt.Sprintf("%.3f s", arm.SlowestAfterReadyS) }},
 		{"slowest", func(arm ArmReport) string { return fmt.Sprintf("%.3f s", arm.SlowestS) }},
+		{"warm p50", func(arm ArmReport) string { return span(arm.Steady, func(l LevelReport) float64 { return l.P50MS }) }},
+		{"warm p99", func(arm ArmReport) string { return span(arm.Steady, func(l LevelReport) float64 { return l.P99MS }) }},
 		{"held", func(arm ArmReport) string { return strconv.Itoa(arm.Held) }},
 		{"longest hold", func(arm ArmReport) string { return fmt.Sprintf("%.2f s", arm.HoldMaxS) }},
 		{"extra seconds not ready", func(arm ArmReport) string { return optional(arm.ExtraNotReadyS, "%.2f s") }},
@@ -123,11 +124,7 @@ func (s *Screen) Table(report Report) {
 		s.printf("\n")
 	}
 	s.printf("\ncold: %s\nslow: %s\n", report.Coldness, report.SlowIs)
-	for _, shape := range slices.Sorted(maps.Keys(report.SteadyMS)) {
-		level := report.SteadyMS[shape]
-		s.printf("warm: %-8s p50 %.2f ms, p99 %.2f ms over %d requests\n", shape, level.P50MS, level.P99MS, level.N)
-	}
-	s.printf("\n")
+	s.printf("\n%s\n\n", report.Verdict())
 }
 
 func (s *Screen) animate(stop <-chan struct{}) {
@@ -157,6 +154,19 @@ func (s *Screen) line() string {
 
 // printf writes to the screen; a screen that is gone is no reason to end a measurement.
 func (s *Screen) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
+
+// span is the least and the greatest of a figure over all shapes.
+func span(steady map[string]LevelReport, figure func(LevelReport) float64) string {
+	if len(steady) == 0 {
+		return "-"
+	}
+	var values []float64
+	for _, level := range steady {
+		values = append(values, figure(level))
+	}
+
+	return fmt.Sprintf("%.1f-%.1f ms", slices.Min(values), slices.Max(values))
+}
 
 func optional(value *float64, format string) string {
 	if value == nil {

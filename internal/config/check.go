@@ -88,7 +88,9 @@ func (d *document) checkBackend(b BackendConfig) {
 	case b.Embedded() && !b.GRPC.IsZero():
 		d.reportf("backend.onnx.models", "cannot be set together with backend.grpc: the backend is either embedded or another server")
 	case !b.Embedded() && b.HTTP.IsZero() && b.GRPC.IsZero():
-		d.reportf("backend", "no backend is named: set http (such as localhost:8000), grpc, or onnx.models")
+		d.reportf("backend", "no backend is named: set http (such as localhost:8000) or onnx.models; on the command line --backend or --onnx")
+	case !b.Embedded() && b.HTTP.IsZero():
+		d.reportf("backend.grpc", "is not enough by itself yet: warm-up requests go over HTTP, so set backend.http too")
 	}
 	if b.GRPC.Base != "" {
 		d.reportf("backend.grpc", "gRPC has no base path, expected host:port or unix:/path, got %s", b.GRPC)
