@@ -222,8 +222,13 @@ func (p *pilot) wirePorts() {
 	}
 	p.health.RegisterOnShutdown(services.Close)
 	token, err := status.LoadToken(p.config.Listen.AdminTokenFile.Value)
-	if err != nil {
+	switch path := p.config.Listen.AdminTokenFile.Value; {
+	case err != nil:
 		p.logger.Warn("there is no admin token, so nobody may act at the admin port", "error", err)
+	case status.TokenIsExposed(path):
+		p.logger.Warn("others than its owner may read the admin token", "file", path)
+	default:
+		p.logger.Info("who acts at the admin port needs the token", "file", path)
 	}
 	p.admin = &http.Server{
 		Handler: status.NewAdmin(status.Settings{

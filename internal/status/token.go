@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // tokenLimit is how many bytes a token file may have: it is somebody else's file when it is larger.
@@ -43,6 +44,10 @@ func readToken(path string) (string, error) {
 	}
 	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		return "", fmt.Errorf("read token file %s: not a regular file", path)
+	}
+	// The default lies in a folder that anybody may make first: a token that somebody else chose is none.
+	if owner, known := info.Sys().(*syscall.Stat_t); known && owner.Uid != 0 && int(owner.Uid) != os.Getuid() {
+		return "", fmt.Errorf("read token file %s: it belongs to user %d, expected %d or root", path, owner.Uid, os.Getuid())
 	}
 	file, err := os.Open(path) //nolint:gosec // the operator says which
 	if err != nil {

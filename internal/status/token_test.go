@@ -102,3 +102,17 @@ func TestTokenThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+func TestATokenOfAnotherUserIsNone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("chosen by somebody else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, 12345, -1); err != nil {
+		t.Skipf("only root can give a file away: %v", err)
+	}
+	if token, err := status.LoadToken(path); err == nil || !strings.Contains(err.Error(), "user 12345") {
+		t.Errorf("got %q, %v", token, err)
+	}
+}
