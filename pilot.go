@@ -202,6 +202,7 @@ func (p *pilot) wireProxy() {
 		IdleConnections:   c.Backend.IdleConnections.Max,
 		IdleTimeout:       c.Backend.IdleConnections.Timeout.Std(),
 		ClientIdleTimeout: c.Listen.IdleTimeout.Std(),
+		Denied:            p.denied(),
 		ReadyPaths:        p.readyPath,
 		LivePath:          func(path string) bool { return path == "/metrics" || p.server.LivePath(path) },
 		Lost:              p.keeper.Lost,
@@ -316,6 +317,15 @@ func (p *pilot) readyPath(path string) (answer func() bool, ok bool) {
 
 		return p.machine.Ready()
 	}, ok
+}
+
+// denied returns what says which paths are not for callers of the data port. What Pilotlight asks the backend itself does not come that way.
+func (p *pilot) denied() func(path string) bool {
+	if deny := p.config.Listen.Deny; deny != nil {
+		return proxy.DenyPaths(deny)
+	}
+
+	return p.server.ControlPath
 }
 
 // syntheticTimeout limits one synthetic request.

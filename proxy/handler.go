@@ -38,6 +38,9 @@ type Settings struct {
 	IdleTimeout     time.Duration
 	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means 65 minutes, longer than Envoy's hour.
 	ClientIdleTimeout time.Duration
+	// Denied names the paths that are refused whatever the state. It gets them decoded, most often with dots resolved and without a slash at the end, and where
+	// servers may differ in how they read a path, more than once for a request. Nil denies none. A gRPC method is a path as well.
+	Denied func(path string) bool
 	// ReadyPaths names the paths by which the backend itself says that it is ready. They are refused while answer is false and passed on, never held, otherwise.
 	ReadyPaths func(path string) (answer func() bool, ok bool)
 	// LivePath names the paths that are passed on whatever the state and never held: the backend's own liveness and metrics.
@@ -161,6 +164,9 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 		if c := r.RequestURI[i]; c <= ' ' || c > '~' {
 			return BadRequest, true
 		}
+	}
+	if h.denied(r) {
+		return PathDenied, true
 	}
 
 	return 0, false

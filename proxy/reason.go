@@ -43,12 +43,15 @@ const (
 	NoTunnels
 	// BadRequest means: the request cannot be forwarded as it is.
 	BadRequest
+	// PathDenied means: the path changes what the model server serves, which is not for callers of the data port.
+	PathDenied
 )
 
 // gRPC status codes, as far as they are used here.
 const (
 	grpcInvalidArgument   = 3
 	grpcDeadlineExceeded  = 4
+	grpcPermissionDenied  = 7
 	grpcResourceExhausted = 8
 	grpcInternal          = 13
 	grpcUnavailable       = 14
@@ -80,6 +83,7 @@ var reasons = [...]reasonFacts{
 	Loop:              {"loop", http.StatusLoopDetected, grpcInternal, false, "the request came back to the proxy that had forwarded it"},
 	NoTunnels:         {"no_tunnels", http.StatusMethodNotAllowed, grpcInternal, false, "CONNECT is not supported"},
 	BadRequest:        {"bad_request", http.StatusBadRequest, grpcInvalidArgument, false, "the request cannot be forwarded"},
+	PathDenied:        {"path_denied", http.StatusForbidden, grpcPermissionDenied, false, "this path is denied on the data port by listen.deny"},
 }
 
 // ReasonValues lists every value, in order.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 
@@ -128,6 +129,12 @@ func (d *document) checkHeader(name string, h HeaderConfig) {
 func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 	if !l.Admin.Loopback() {
 		d.reportf("listen.admin", "expected a loopback address such as localhost:9002 or unix:/path, got %s: what it answers is not for other machines", l.Admin)
+	}
+	for i, denied := range l.Deny {
+		// What is written in another way than the paths that it is compared with would deny nothing, in silence.
+		if clean := path.Clean("/" + denied); clean != denied || strings.ContainsAny(denied, "%?#") {
+			d.reportf(fmt.Sprintf("listen.deny[%d]", i), "expected a decoded path such as /v2/repository/*/load, with no slash at its end and no query, got %q", denied)
+		}
 	}
 	ours := []struct {
 		path   string

@@ -22,7 +22,7 @@ func missing() []string {
 		"health.restart_backend", "health.restart_grace",
 		"hold.assume_deadline", "hold.deadline_header", "hold.fail_fast", "hold.requeue_refused",
 		"limits.body", "limits.connections", "limits.headers",
-		"listen.deny", "listen.extra", "listen.forwarded", "listen.max_connection_age", "listen.tls",
+		"listen.extra", "listen.forwarded", "listen.max_connection_age", "listen.tls",
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests", "telemetry.metrics", "telemetry.traces",
