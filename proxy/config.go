@@ -38,6 +38,11 @@ type HoldConfig struct {
 	MaxStreamBody units.Size `yaml:"max_stream_body"`
 	// Memory is the budget for all held bodies together. "auto" is min(256MiB, a quarter of what the memory cgroup leaves).
 	Memory units.Auto[units.Size] `yaml:"memory"`
+	// AssumeDeadline is for how long callers are taken to wait who do not say so themselves, held time included; it is not passed on to the backend. 0 means as long as max_wait.
+	AssumeDeadline units.Duration `yaml:"assume_deadline"`
+	// DeadlineHeader names an HTTP header in which callers say for how long they wait, as a duration with its unit such as 2.5s. What is left of it is passed on
+	// in that form; a value of another form says nothing and passes unchanged. grpc-timeout and x-envoy-expected-rq-timeout-ms are always read.
+	DeadlineHeader string `yaml:"deadline_header"`
 }
 
 // MaxWaitConfig says how long a request may be held.

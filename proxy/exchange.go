@@ -18,18 +18,19 @@ var errRefusedBusy = errors.New("forward request: the backend has too much to do
 
 // exchange is one request on its way through the proxy. It belongs to the goroutine of its handler.
 type exchange struct {
-	h       *Handler
-	r       *http.Request
-	arrived time.Time
-	body    *Body // nil: none
-	ticket  Ticket
-	answer  answerWriter
-	id      string // of the request: the caller's or ours
-	grpc    bool
-	gated   bool // users' work: held, limited and judged
-	whole   bool // the answer was written to its end
-	tries   int
-	sentBy  int // times that the backend refused it as busy and it went back to the line
+	h        *Handler
+	r        *http.Request
+	arrived  time.Time
+	body     *Body // nil: none
+	ticket   Ticket
+	deadline deadline
+	answer   answerWriter
+	id       string // of the request: the caller's or ours
+	grpc     bool
+	gated    bool // users' work: held, limited and judged
+	whole    bool // the answer was written to its end
+	tries    int
+	sentBy   int // times that the backend refused it as busy and it went back to the line
 
 	// What follows belongs to the present attempt.
 	ctx     context.Context //nolint:containedctx // the attempt's own
@@ -64,8 +65,14 @@ func (c attemptContext) Value(key any) any {
 
 // run holds the request and forwards it, until it was answered.
 func (x *exchange) run() {
+	x.readDeadline()
 	for {
-		if outcome := x.h.gate.Wait(x.r.Context(), &x.ticket, x.body); outcome != Proceed {
+		outcome := x.h.gate.Wait(x.r.Context(), &x.ticket, x.body)
+		if outcome == Proceed && x.expired() {
+			x.h.gate.Done(&x.ticket)
+			outcome = Expired
+		}
+		if outcome != Proceed {
 			x.turnAway(outcome)
 
 			return
@@ -88,6 +95,8 @@ func (x *exchange) turnAway(outcome Outcome) {
 		x.refuse(BodyTooLarge)
 	case TimedOut:
 		x.refuse(HoldTimeout)
+	case Expired:
+		x.refuse(DeadlineExceeded)
 	case Drained:
 		x.refuse(PodDraining)
 	case Refused:

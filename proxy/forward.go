@@ -37,6 +37,7 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 			p.Out.Header.Add(loopHeader, h.instance)
 			if x, ok := p.In.Context().Value(exchangeKey{}).(*exchange); ok {
 				setMissing(p.Out.Header, "X-Request-Id", x.requestID())
+				x.passOn(p.Out.Header)
 				if p.Out.Body != nil {
 					p.Out.Body = x.upload // the reverse proxy wraps it so that Close does not reach it
 				}

@@ -52,7 +52,7 @@ type Gate struct {
 }
 
 // outcomes gives the number of outcomes to the compiler; a test compares it with [OutcomeValues].
-var outcomes = [7]struct{}{}
+var outcomes = [8]struct{}{}
 
 // NewGate returns a gate that holds.
 func NewGate(settings GateSettings) *Gate {

@@ -68,8 +68,12 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, dec
 		limit = g.settings.Hold.MaxWait.Restart.Std()
 	}
 	t.deadline = now.Add(limit - t.held)
+	t.hurried = !t.expires.IsZero() && t.expires.Before(t.deadline)
+	if t.hurried {
+		t.deadline = t.expires
+	}
 	if !t.deadline.After(now) {
-		return TimedOut, true
+		return t.late(), true
 	}
 	if body != nil {
 		return body.reserve(&g.budget, int64(g.settings.Hold.MaxBody), int64(g.settings.Hold.MaxStreamBody))
@@ -176,7 +180,7 @@ func (g *Gate) tick() {
 	now := time.Now()
 	g.alarm = time.Time{}
 	for t := g.queue.late(now); t != nil; t = g.queue.late(now) {
-		g.end(t, TimedOut, now)
+		g.end(t, t.late(), now)
 	}
 	if g.Mode() == Ramping && g.queue.len() > 0 && g.ramp.lapse(now) {
 		g.release()

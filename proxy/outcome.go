@@ -14,6 +14,8 @@ const (
 	TooLarge
 	// TimedOut means: the request was held for as long as a request may be.
 	TimedOut
+	// Expired means: the time for which the caller waits was over.
+	Expired
 	// Gone means: the client left.
 	Gone
 	// Drained means: Pilotlight is draining and refuses what it would have to hold.
@@ -24,7 +26,7 @@ const (
 
 // OutcomeValues lists every value, in order.
 func OutcomeValues() []Outcome {
-	return []Outcome{Proceed, Full, TooLarge, TimedOut, Gone, Drained, Refused}
+	return []Outcome{Proceed, Full, TooLarge, TimedOut, Expired, Gone, Drained, Refused}
 }
 
 // String returns the word used in status pages, metrics and logs.
@@ -38,6 +40,8 @@ func (o Outcome) String() string {
 		return "too_large"
 	case TimedOut:
 		return "timed_out"
+	case Expired:
+		return "expired"
 	case Gone:
 		return "gone"
 	case Drained:

@@ -15,6 +15,8 @@ const (
 	BodyTooLarge
 	// HoldTimeout means: the backend was not ready within the time for which a request is held.
 	HoldTimeout
+	// DeadlineExceeded means: the time for which the caller waits was over before the backend was ready.
+	DeadlineExceeded
 	// PodDraining means: the pod is going away.
 	PodDraining
 	// BreakerOpen means: the backend is failing.
@@ -69,6 +71,7 @@ var reasons = [...]reasonFacts{
 	HoldFull:          {"hold_full", http.StatusServiceUnavailable, grpcUnavailable, true, "too many requests are waiting for the model server"},
 	BodyTooLarge:      {"body_too_large", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body exceeds hold.max_body, the limit while the model server is not ready"},
 	HoldTimeout:       {"hold_timeout", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server was not ready in time"},
+	DeadlineExceeded:  {"deadline_exceeded", http.StatusGatewayTimeout, grpcDeadlineExceeded, true, "the caller's deadline was over before the model server was ready"},
 	PodDraining:       {"draining", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is going away"},
 	BreakerOpen:       {"breaker_open", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server is failing"},
 	Stopping:          {"stopping", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is stopping"},

@@ -58,6 +58,9 @@ func (d *document) checkNumbers(c *Config) {
 	if rate := c.Circuit.FailureRate; rate <= 0 || rate > 1 {
 		d.reportf("circuit.failure_rate", "expected a share above 0 and at most 1, got %v", rate)
 	}
+	if header := c.Hold.DeadlineHeader; header != "" && (!isHeaderName(header) || slices.Contains(hopHeaders(), strings.ToLower(header))) {
+		d.reportf("hold.deadline_header", "expected the name of a header that reaches the backend, got %q", header)
+	}
 	const leastHead, mostHead = 1 << 10, 16 << 20
 	if head := c.Limits.HeaderBytes; head < leastHead || head > mostHead {
 		d.reportf("limits.header_bytes", "expected a size from %s to %s, got %s", units.Size(leastHead), units.Size(mostHead), head)
@@ -112,10 +115,15 @@ func hopHeaders() []string {
 	return []string{"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 }
 
+// isHeaderName says whether name is a token, as HTTP wants it.
+func isHeaderName(name string) bool {
+	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") == ""
+}
+
 func (d *document) checkHeader(name string, h HeaderConfig) {
 	path := join("backend.headers", name)
 	switch {
-	case name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
+	case !isHeaderName(name):
 		d.reportf(path, "is no name of a header")
 	case slices.Contains(hopHeaders(), strings.ToLower(name)):
 		d.reportf(path, "cannot be set: the connection needs it")
