@@ -188,6 +188,7 @@ func (p *pilot) wireProxy() {
 		Concurrency: c.Concurrency,
 		WhileOpen:   c.Circuit.WhileOpen,
 		RetryAfter:  p.runner.Remaining,
+		Remaining:   p.runner.Remaining,
 		Released:    p.machine.Released,
 		Logger:      p.logger,
 	})

@@ -38,6 +38,8 @@ type HoldConfig struct {
 	MaxStreamBody units.Size `yaml:"max_stream_body"`
 	// Memory is the budget for all held bodies together. "auto" is min(256MiB, a quarter of what the memory cgroup leaves).
 	Memory units.Auto[units.Size] `yaml:"memory"`
+	// FailFast refuses a request at once, with the time to come back, when by what the warm-up has measured so far it cannot end before the caller's deadline or max_wait.
+	FailFast bool `yaml:"fail_fast"`
 	// AssumeDeadline is for how long callers are taken to wait who do not say so themselves, held time included; it is not passed on to the backend. 0 means as long as max_wait.
 	AssumeDeadline units.Duration `yaml:"assume_deadline"`
 	// DeadlineHeader names an HTTP header in which callers say for how long they wait, as a duration with its unit such as 2.5s. What is left of it is passed on
@@ -82,6 +84,7 @@ func DefaultHold() HoldConfig {
 		MaxRequests:   10000,
 		MaxBody:       16 << 20,
 		MaxStreamBody: 64 << 10,
+		FailFast:      true,
 	}
 }
 

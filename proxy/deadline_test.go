@@ -251,3 +251,82 @@ func TestC16GRPCHoldEndsAtTheCallersDeadline(t *testing.T) {
 	}
 	until(t, "quiet", r.quiet)
 }
+
+// TestRequestsThatWouldBeHeldInVainAreRefusedAtOnce has a warm-up of which 10 seconds are left. The controls wait: with fail_fast off, with time enough, and without an estimate.
+func TestRequestsThatWouldBeHeldInVainAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name      string
+		slow      bool // fail_fast is off
+		maxWait   time.Duration
+		deadline  string
+		remaining time.Duration
+		want      time.Duration
+		status    int
+		reason    string
+	}{
+		{"the deadline is too early", false, 30 * time.Second, "9s", 10 * time.Second, 0, http.StatusServiceUnavailable, "not_in_time"},
+		{"the hold is too short", false, 9 * time.Second, "", 10 * time.Second, 0, http.StatusServiceUnavailable, "not_in_time"},
+		{"time enough", false, 30 * time.Second, "11s", 10 * time.Second, 10 * time.Second, http.StatusOK, ""},
+		{"just enough", false, 30 * time.Second, "10.001s", 10 * time.Second, 10 * time.Second, http.StatusOK, ""},
+		{"off", true, 30 * time.Second, "9s", 10 * time.Second, 9 * time.Second, http.StatusGatewayTimeout, "deadline_exceeded"},
+		{"no estimate", false, 9 * time.Second, "", 0, 9 * time.Second, http.StatusServiceUnavailable, "hold_timeout"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				estimate := func() time.Duration { return max(0, test.remaining-time.Since(begun)) }
+				r, end := memoryRig(t, echo, func(s *Settings, g *GateSettings) {
+					s.Hold.DeadlineHeader = "x-timeout"
+					g.Hold.FailFast = !test.slow
+					g.Hold.MaxWait.Start = units.Duration(test.maxWait)
+					g.RetryAfter, g.Remaining = estimate, estimate
+				})
+				defer end()
+				warm := time.AfterFunc(10*time.Second, func() { open(r.gate) })
+				defer warm.Stop()
+				header := "x-timeout"
+				if test.deadline == "" {
+					header = ""
+				}
+				got := r.sendWith(t, header, test.deadline)
+				if took := time.Since(begun); took != test.want || got.status != test.status || !strings.Contains(got.body, test.reason) {
+					t.Errorf("after %s: %+v", took, got)
+				}
+				if after := got.header.Get("Retry-After"); test.reason == "not_in_time" && after != "10" {
+					t.Errorf("come back after %s", after)
+				}
+				if s := r.gate.Snapshot(); (s.Outcomes[Hopeless] == 1) != (test.reason == "not_in_time") {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestAnOpenGateAsksForNoEstimate has an estimate that says that it takes for ever.
+func TestAnOpenGateAsksForNoEstimate(t *testing.T) {
+	t.Parallel()
+	g := testGate(func(s *GateSettings) {
+		s.Remaining = func() time.Duration { return time.Hour }
+		s.Concurrency.Ramp.Start = 1
+	})
+	var first, second Ticket
+	if got := g.Wait(t.Context(), &first, nil); got != Hopeless {
+		t.Fatalf("holding: %s", got)
+	}
+	open(g)
+	if got := g.Wait(t.Context(), &first, nil); got != Proceed {
+		t.Fatalf("ramping: %s", got)
+	}
+	ended := make(chan Outcome)
+	waiter(t.Context(), g, &second, func(o Outcome) { ended <- o })
+	until(t, "in line behind the first", func() bool { return g.Snapshot().Held == 1 })
+	g.Good(&first)
+	g.Done(&first)
+	if got := <-ended; got != Proceed {
+		t.Errorf("in line while ramping: %s", got)
+	}
+	g.Done(&second)
+}

@@ -97,6 +97,8 @@ func (x *exchange) turnAway(outcome Outcome) {
 		x.refuse(HoldTimeout)
 	case Expired:
 		x.refuse(DeadlineExceeded)
+	case Hopeless:
+		x.refuse(NotInTime)
 	case Drained:
 		x.refuse(PodDraining)
 	case Refused:

@@ -23,10 +23,11 @@ func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 
 // enter puts t in line, or says at once what becomes of it.
 func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
+	remaining := g.remaining()
 	g.mu.Lock()
 	defer g.unlock()
 	now := time.Now()
-	outcome, decided = g.admit(t, body, now)
+	outcome, decided = g.admit(t, body, now, remaining)
 	if decided {
 		if outcome != Proceed {
 			g.totals[outcome]++
@@ -47,8 +48,8 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	return Proceed, false
 }
 
-// admit decides whether t is to be held.
-func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, decided bool) {
+// admit decides whether t is to be held, where remaining is for how long the gate will go on to hold, 0 when nobody can say.
+func (g *Gate) admit(t *Ticket, body *Body, now time.Time, remaining time.Duration) (outcome Outcome, decided bool) {
 	switch mode := g.Mode(); {
 	case mode == Passing:
 		return Proceed, true
@@ -74,6 +75,9 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, dec
 	}
 	if !t.deadline.After(now) {
 		return t.late(), true
+	}
+	if g.settings.Hold.FailFast && g.Mode() == Holding && t.deadline.Before(now.Add(remaining)) {
+		return Hopeless, true
 	}
 	if body != nil {
 		return body.reserve(&g.budget, int64(g.settings.Hold.MaxBody), int64(g.settings.Hold.MaxStreamBody))

@@ -16,6 +16,8 @@ const (
 	TimedOut
 	// Expired means: the time for which the caller waits was over.
 	Expired
+	// Hopeless means: by what is known the request would be held in vain, so it is not held at all.
+	Hopeless
 	// Gone means: the client left.
 	Gone
 	// Drained means: Pilotlight is draining and refuses what it would have to hold.
@@ -26,7 +28,7 @@ const (
 
 // OutcomeValues lists every value, in order.
 func OutcomeValues() []Outcome {
-	return []Outcome{Proceed, Full, TooLarge, TimedOut, Expired, Gone, Drained, Refused}
+	return []Outcome{Proceed, Full, TooLarge, TimedOut, Expired, Hopeless, Gone, Drained, Refused}
 }
 
 // String returns the word used in status pages, metrics and logs.
@@ -42,6 +44,8 @@ func (o Outcome) String() string {
 		return "timed_out"
 	case Expired:
 		return "expired"
+	case Hopeless:
+		return "hopeless"
 	case Gone:
 		return "gone"
 	case Drained:

@@ -17,6 +17,8 @@ const (
 	HoldTimeout
 	// DeadlineExceeded means: the time for which the caller waits was over before the backend was ready.
 	DeadlineExceeded
+	// NotInTime means: by what is known the backend will not be ready before the caller's deadline, or the end of the longest hold.
+	NotInTime
 	// PodDraining means: the pod is going away.
 	PodDraining
 	// BreakerOpen means: the backend is failing.
@@ -72,6 +74,7 @@ var reasons = [...]reasonFacts{
 	BodyTooLarge:      {"body_too_large", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body exceeds hold.max_body, the limit while the model server is not ready"},
 	HoldTimeout:       {"hold_timeout", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server was not ready in time"},
 	DeadlineExceeded:  {"deadline_exceeded", http.StatusGatewayTimeout, grpcDeadlineExceeded, true, "the caller's deadline was over before the model server was ready"},
+	NotInTime:         {"not_in_time", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server will not be ready in time"},
 	PodDraining:       {"draining", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is going away"},
 	BreakerOpen:       {"breaker_open", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server is failing"},
 	Stopping:          {"stopping", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is stopping"},

@@ -20,7 +20,7 @@ func missing() []string {
 		"drain.quit",
 		"fallback", "fleet",
 		"health.restart_backend", "health.restart_grace",
-		"hold.fail_fast", "hold.requeue_refused",
+		"hold.requeue_refused",
 		"limits.body", "limits.connections", "limits.headers",
 		"listen.extra", "listen.forwarded", "listen.max_connection_age", "listen.tls",
 		"load_reports",
