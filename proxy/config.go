@@ -18,10 +18,16 @@ type LimitsConfig struct {
 
 // TimeoutsConfig gives every wait on the data path its own clock. 0 means no limit.
 type TimeoutsConfig struct {
+	// UploadIdle is the longest that the backend may take no byte of the request, before it answers. One that takes less than 32KiB in that time may count as taking none.
+	UploadIdle units.Duration `yaml:"upload_idle"`
 	// FirstByte runs from the last byte of the request sent to the first body byte of the answer.
 	FirstByte units.Duration `yaml:"first_byte"`
 	// StreamIdle is the longest silence of the backend after the first body byte.
 	StreamIdle units.Duration `yaml:"stream_idle"`
+	// TunnelIdle is the longest that no byte goes either way through an upgraded connection, or through a gRPC call whose caller may go on sending.
+	TunnelIdle units.Duration `yaml:"tunnel_idle"`
+	// WriteStall is the longest that a client may read nothing of its answer. Who reads less than 32KiB in that time may count as reading nothing.
+	WriteStall units.Duration `yaml:"write_stall"`
 	// Total is the longest that a whole exchange may take.
 	Total units.Duration `yaml:"total"`
 }
@@ -74,7 +80,13 @@ func DefaultLimits() LimitsConfig {
 
 // DefaultTimeouts returns the timeouts used when the user sets none.
 func DefaultTimeouts() TimeoutsConfig {
-	return TimeoutsConfig{FirstByte: units.Duration(5 * time.Minute), StreamIdle: units.Duration(2 * time.Minute)}
+	return TimeoutsConfig{
+		UploadIdle: units.Duration(2 * time.Minute),
+		FirstByte:  units.Duration(5 * time.Minute),
+		StreamIdle: units.Duration(2 * time.Minute),
+		TunnelIdle: units.Duration(time.Hour),
+		WriteStall: units.Duration(30 * time.Second),
+	}
 }
 
 // DefaultHold returns the bounds used when the user sets none.

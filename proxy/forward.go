@@ -62,7 +62,10 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 // head is called with the head of the backend's answer.
 func (x *exchange) head(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		x.clock.stop() // tunnels have their own pace
+		x.clock.tunnel()
+		if both, ok := res.Body.(io.ReadWriteCloser); ok {
+			res.Body = &tunnel{both, x.clock}
+		}
 		x.judge.verdict = circuit.Good
 		x.judge.start()
 

@@ -35,10 +35,16 @@ const (
 	LocalExhausted
 	// BackendBroke means: the backend took the request and broke the connection before an answer.
 	BackendBroke
+	// UploadIdleTimeout means: the backend took no more of the request.
+	UploadIdleTimeout
 	// FirstByteTimeout means: the backend took the request and did not begin an answer in time.
 	FirstByteTimeout
 	// StreamIdleTimeout means: the backend began an answer and fell silent.
 	StreamIdleTimeout
+	// TunnelIdleTimeout means: no byte went either way through a tunnel or an open call.
+	TunnelIdleTimeout
+	// WriteStallTimeout means: the client read nothing of its answer.
+	WriteStallTimeout
 	// TotalTimeout means: the exchange took longer than an exchange may.
 	TotalTimeout
 	// Loop means: the request had passed this Pilotlight before.
@@ -83,8 +89,11 @@ var reasons = [...]reasonFacts{
 	ConnectTimeout:    {"connect_timeout", http.StatusGatewayTimeout, grpcUnavailable, true, "the model server did not accept a connection in time"},
 	LocalExhausted:    {"local_exhausted", http.StatusServiceUnavailable, grpcUnavailable, true, "the proxy has no free connection to the model server"},
 	BackendBroke:      {"backend_broke", http.StatusBadGateway, grpcUnavailable, false, "the model server broke the connection"},
+	UploadIdleTimeout: {"upload_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server took no byte of the request for timeouts.upload_idle"},
 	FirstByteTimeout:  {"first_byte_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server did not answer within timeouts.first_byte"},
 	StreamIdleTimeout: {"stream_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server fell silent for timeouts.stream_idle"},
+	TunnelIdleTimeout: {"tunnel_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "no byte went either way for timeouts.tunnel_idle"},
+	WriteStallTimeout: {"write_stall_timeout", http.StatusRequestTimeout, grpcDeadlineExceeded, false, "the client read nothing for timeouts.write_stall"},
 	TotalTimeout:      {"total_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the exchange took longer than timeouts.total"},
 	Loop:              {"loop", http.StatusLoopDetected, grpcInternal, false, "the request came back to the proxy that had forwarded it"},
 	NoTunnels:         {"no_tunnels", http.StatusMethodNotAllowed, grpcInternal, false, "CONNECT is not supported"},

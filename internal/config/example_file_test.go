@@ -26,7 +26,6 @@ func missing() []string {
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests", "telemetry.metrics", "telemetry.traces",
-		"timeouts.tunnel_idle", "timeouts.upload_idle", "timeouts.write_stall",
 		"warmup.gpu_time", "warmup.keep_warm", "warmup.pressure", "warmup.record", "warmup.record_shapes", "warmup.sample", "warmup.trigger",
 		"xds",
 	}
