@@ -33,6 +33,15 @@ func (p *pilot) readyPath(path string) (answer func() bool, ok bool) {
 	}, ok
 }
 
+// denied returns what says which paths are not for callers of the data port. What Pilotlight asks the backend itself does not come that way.
+func (p *pilot) denied() func(path string) bool {
+	if deny := p.config.Listen.Deny; deny != nil {
+		return proxy.DenyPaths(deny)
+	}
+
+	return p.server.ControlPath
+}
+
 // syntheticTimeout limits one synthetic request.
 func (p *pilot) syntheticTimeout() time.Duration {
 	if timeout := p.config.Health.Timeout; timeout.Set {

@@ -21,7 +21,7 @@ var fixed = []string{"backend", "models", "readiness", "limits", "warmup", "heal
 // reconfigure puts in force what a reload may change; streams, held requests, breaker and warm models stay as they are.
 func (p *pilot) reconfigure(next *config.Config) error {
 	p.gate.Configure(next.Hold, int64(next.Hold.Memory.Value), next.Concurrency)
-	p.handler.Configure(next.Timeouts, next.Telemetry.ServerTiming)
+	p.handler.Configure(next.Timeouts, next.Hold, next.Telemetry.ServerTiming)
 	p.latest.Store(next)
 
 	return nil

@@ -177,6 +177,9 @@ func TestTheEmbeddedBackendIsACompleteServer(t *testing.T) {
 	if got := classify(url, 7); got.status != http.StatusOK || got.digits != digits.FormatAnswer([]int{digits.Images()[7].Answer}) {
 		t.Errorf("got %+v", got)
 	}
+	if got := classify("http://"+p.data+"/v2//repository/models/digits/unload/", 1); got.status != http.StatusForbidden {
+		t.Errorf("a control path at the data port: got %+v, want 403", got)
+	}
 
 	// The worker dies: the next request is held until a new one is warm.
 	line := attributes(t, pilotlight.line("the worker has started"))

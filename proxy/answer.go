@@ -26,6 +26,10 @@ func (a *answerWriter) WriteHeader(status int) {
 		a.complete(a.Header())
 	}
 	a.ResponseWriter.WriteHeader(status)
+	if a.x.clock != nil {
+		a.x.clock.write()
+		defer a.x.clock.written()
+	}
 	if status >= http.StatusOK && (a.length < 0 || a.length > smallAnswer) {
 		a.flush() // the first byte of the body may take its time
 	}
@@ -37,6 +41,10 @@ func (a *answerWriter) Write(p []byte) (int, error) {
 		a.WriteHeader(http.StatusOK)
 	}
 
+	if a.x.clock != nil {
+		a.x.clock.write()
+		defer a.x.clock.written()
+	}
 	n, err := a.ResponseWriter.Write(p)
 	if a.written += int64(n); a.length < 0 || a.written < a.length {
 		a.flush() // the end of an answer is flushed by the server
@@ -47,6 +55,11 @@ func (a *answerWriter) Write(p []byte) (int, error) {
 
 // flush sends what is there. An error shows at the next write.
 func (a *answerWriter) flush() { _ = http.NewResponseController(a.ResponseWriter).Flush() }
+
+// interrupt breaks a write that the client does not take. The connection is of no use any more, or on HTTP/2 the stream.
+func (a *answerWriter) interrupt() {
+	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
+}
 
 // complete adds what is ours to the head of the answer.
 func (a *answerWriter) complete(h http.Header) {

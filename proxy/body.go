@@ -56,11 +56,20 @@ type Body struct {
 type upload struct {
 	*Body
 
-	turn int
+	turn  int
+	clock *clock
 }
 
 // Read implements [io.Reader].
-func (u upload) Read(p []byte) (int, error) { return u.read(u.turn, p) }
+func (u upload) Read(p []byte) (int, error) {
+	u.clock.asked()
+	n, err := u.read(u.turn, p)
+	if n > 0 {
+		u.clock.gave(u.ended())
+	}
+
+	return n, err
+}
 
 // Close implements [io.Closer]. It ends this attempt's reading and nothing else: transports close what they could not send, and then the body must still be
 // there for the next attempt.
@@ -138,13 +147,13 @@ func (b *Body) release() {
 	b.released = true
 }
 
-// begin starts an attempt to send the body.
-func (b *Body) begin() upload {
+// begin starts an attempt to send the body, which c watches.
+func (b *Body) begin(c *clock) upload {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.turn++
 
-	return upload{Body: b, turn: b.turn}
+	return upload{Body: b, turn: b.turn, clock: c}
 }
 
 // detach ends the reading of one attempt. HTTP/2's transport waits until its reader has returned before it lets go of an answer,

@@ -7,40 +7,95 @@ import (
 	"time"
 )
 
-// The causes with which our own clocks end an exchange.
-var (
-	errFirstByte  = errors.New("wait for the first byte of the answer: time is up")
-	errStreamIdle = errors.New("wait for the next byte of the answer: time is up")
-	errTotal      = errors.New("run the exchange: time is up")
-)
+// timeUpError is the cause with which one of our own clocks ends an exchange.
+type timeUpError struct{ reason Reason }
 
-// clock watches one attempt. Each wait has its own limit: until the first byte, counted from the end of the request, then each silence of the backend;
-// time in which the client does not read counts against nobody. 0 means no limit.
-type clock struct {
-	limits TimeoutsConfig
-	cancel context.CancelCauseFunc
+func (e timeUpError) Error() string { return reasons[e.reason].title }
 
-	mu    sync.Mutex
-	phase phase
-	since time.Time // the reader began to wait for the backend; zero while it does not
-	timer *time.Timer
-	total *time.Timer
+// blamesBackend says whether it was the backend that let the time pass.
+func (e timeUpError) blamesBackend() bool {
+	return e.reason != TunnelIdleTimeout && e.reason != WriteStallTimeout
 }
 
-type phase uint8
+// timeUp returns why a clock of ours ended ctx, if one did.
+func timeUp(ctx context.Context) (cause timeUpError, ok bool) {
+	if ctx.Err() == nil {
+		return timeUpError{}, false
+	}
+
+	return errors.AsType[timeUpError](context.Cause(ctx))
+}
+
+// wait is something that an exchange waits for, with a limit of its own.
+type wait uint8
 
 const (
-	sending phase = iota
-	awaiting
-	streaming
-	stopped
+	uploading  wait = iota // the backend has been given bytes of the request and has not asked for more
+	awaiting               // all was sent, and the answer's body has not begun
+	streaming              // the reader waits for more of the answer
+	tunnelling             // no byte came either way since
+	writing                // a write to the client has not returned
+	waits
 )
 
+// timesUp are the reasons of the waits, in their order.
+var timesUp = [waits]Reason{UploadIdleTimeout, FirstByteTimeout, StreamIdleTimeout, TunnelIdleTimeout, WriteStallTimeout}
+
+// clock watches one attempt: each wait by itself, so that time in which the client does not read or send counts against nobody but it.
+// A gRPC call whose caller has not half-closed is open: it may be silent for as long as a tunnel. All methods may be called concurrently.
+//
+// There is one timer for all waits, and bytes do not reset it: when it fires it sees what is still waited for, and sleeps until that is due.
+type clock struct {
+	limits [waits]time.Duration // 0: none
+	cancel context.CancelCauseFunc
+	client *answerWriter // whose writes are broken when they take too long
+
+	mu       sync.Mutex
+	since    [waits]time.Time // zero: not waiting
+	timer    *time.Timer
+	alarm    time.Time // when timer fires; zero when it is not set
+	total    *time.Timer
+	open     bool // a call whose caller may go on sending
+	complete bool // all of the request was sent
+	reading  bool // somebody waits for the backend
+	answered bool // the answer's body has begun
+	stopped  bool
+}
+
 // start begins an attempt that cancel ends.
-func (c *clock) start(limits TimeoutsConfig, cancel context.CancelCauseFunc) {
-	c.limits, c.cancel = limits, cancel
+func (c *clock) start(limits TimeoutsConfig, open bool, cancel context.CancelCauseFunc, client *answerWriter) {
+	c.limits = [waits]time.Duration{
+		limits.UploadIdle.Std(), limits.FirstByte.Std(), limits.StreamIdle.Std(), limits.TunnelIdle.Std(), limits.WriteStall.Std(),
+	}
+	c.cancel, c.client, c.open = cancel, client, open
 	if limits.Total > 0 {
-		c.total = time.AfterFunc(limits.Total.Std(), func() { cancel(errTotal) })
+		c.total = time.AfterFunc(limits.Total.Std(), func() { cancel(timeUpError{TotalTimeout}) })
+	}
+	if open {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.begin(tunnelling)
+	}
+}
+
+// asked says that the backend's side wants more of the request: it has taken all it was given.
+func (c *clock) asked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(uploading)
+}
+
+// gave says that the backend's side got bytes of the request, of which ended says that no more will come from the caller.
+func (c *clock) gave(ended bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ended {
+		c.close()
+	}
+	if c.open {
+		c.touch()
+	} else if !c.answered && !c.complete {
+		c.begin(uploading)
 	}
 }
 
@@ -48,12 +103,14 @@ func (c *clock) start(limits TimeoutsConfig, cancel context.CancelCauseFunc) {
 func (c *clock) sent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase != sending {
+	if c.complete {
 		return
 	}
-	c.phase = awaiting
-	if c.limits.FirstByte > 0 {
-		c.set(c.limits.FirstByte.Std())
+	c.complete = true
+	c.end(uploading)
+	c.close()
+	if !c.answered {
+		c.begin(awaiting)
 	}
 }
 
@@ -61,8 +118,9 @@ func (c *clock) sent() {
 func (c *clock) waiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase == streaming {
-		c.since = time.Now()
+	c.reading = true
+	if c.answered && !c.open {
+		c.begin(streaming)
 	}
 }
 
@@ -70,23 +128,50 @@ func (c *clock) waiting() {
 func (c *clock) got() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since = time.Time{}
-	if c.phase == streaming || c.phase == stopped {
-		return
-	}
-	c.phase = streaming
-	if c.limits.StreamIdle > 0 {
-		c.set(c.limits.StreamIdle.Std())
-	} else if c.timer != nil {
-		c.timer.Stop()
-	}
+	c.reading, c.answered = false, true
+	c.end(uploading) // who answers early may leave the rest of an upload where it is
+	c.end(awaiting)
+	c.end(streaming)
+	c.touch()
 }
 
-// stop ends the watch: the exchange has ended or became a tunnel.
+// write says that a write to the client begins.
+func (c *clock) write() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begin(writing)
+}
+
+// written says that a write to the client has ended.
+func (c *clock) written() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(writing)
+}
+
+// tunnel says that the exchange became a tunnel, which has no limit but that of its silence.
+func (c *clock) tunnel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since = [waits]time.Time{}
+	if c.total != nil {
+		c.total.Stop()
+	}
+	c.begin(tunnelling)
+}
+
+// moved says that bytes went through the tunnel.
+func (c *clock) moved() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.touch()
+}
+
+// stop ends the watch. Nothing is cancelled or interrupted after it has returned.
 func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.phase = stopped
+	c.stopped = true
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -95,34 +180,73 @@ func (c *clock) stop() {
 	}
 }
 
-// set makes the timer fire after d. The caller holds the lock.
-func (c *clock) set(d time.Duration) {
-	if c.timer == nil {
-		c.timer = time.AfterFunc(d, c.fire)
-	} else {
-		c.timer.Reset(d)
+// close takes note that the caller sends no more. The caller of close holds the lock, as for all that follows.
+func (c *clock) close() {
+	if !c.open {
+		return
+	}
+	c.open = false
+	c.end(tunnelling)
+	if c.answered && c.reading {
+		c.begin(streaming)
 	}
 }
 
-// fire looks whether time is up. While streaming the timer is not reset with each byte: it fires, sees how long the present wait is, and sleeps for the rest.
+// touch starts the silence anew, if it is watched.
+func (c *clock) touch() {
+	if !c.since[tunnelling].IsZero() {
+		c.since[tunnelling] = time.Now() // the timer fires too early, and finds out
+	}
+}
+
+func (c *clock) begin(w wait) {
+	if c.limits[w] <= 0 || c.stopped {
+		return
+	}
+	now := time.Now()
+	c.since[w] = now
+	c.set(now, now.Add(c.limits[w]))
+}
+
+func (c *clock) end(w wait) { c.since[w] = time.Time{} }
+
+// set makes the timer fire at due, or before.
+func (c *clock) set(now, due time.Time) {
+	switch {
+	case !c.alarm.IsZero() && !due.Before(c.alarm):
+		return
+	case c.timer == nil:
+		c.timer = time.AfterFunc(due.Sub(now), c.fire)
+	default:
+		c.timer.Reset(due.Sub(now))
+	}
+	c.alarm = due
+}
+
+// fire looks whether time is up for anything that is still waited for.
 func (c *clock) fire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch c.phase {
-	case awaiting:
-		c.cancel(errFirstByte)
-	case streaming:
-		idle := c.limits.StreamIdle.Std()
-		if c.since.IsZero() {
-			c.set(idle)
+	c.alarm = time.Time{}
+	if c.stopped {
+		return
+	}
+	now := time.Now()
+	for w, since := range c.since {
+		if since.IsZero() {
+			continue
+		}
+		due := since.Add(c.limits[w])
+		if due.After(now) {
+			c.set(now, due)
 
-			return
+			continue
 		}
-		if left := idle - time.Since(c.since); left > 0 {
-			c.set(left)
-		} else {
-			c.cancel(errStreamIdle)
+		c.cancel(timeUpError{timesUp[w]})
+		if wait(w) == writing {
+			c.client.interrupt()
 		}
-	case sending, stopped:
+
+		return
 	}
 }

@@ -18,10 +18,16 @@ type LimitsConfig struct {
 
 // TimeoutsConfig gives every wait on the data path its own clock. 0 means no limit.
 type TimeoutsConfig struct {
+	// UploadIdle is the longest that the backend may take no byte of the request, before it answers. One that takes less than 32KiB in that time may count as taking none.
+	UploadIdle units.Duration `yaml:"upload_idle"`
 	// FirstByte runs from the last byte of the request sent to the first body byte of the answer.
 	FirstByte units.Duration `yaml:"first_byte"`
 	// StreamIdle is the longest silence of the backend after the first body byte.
 	StreamIdle units.Duration `yaml:"stream_idle"`
+	// TunnelIdle is the longest that no byte goes either way through an upgraded connection, or through a gRPC call whose caller may go on sending.
+	TunnelIdle units.Duration `yaml:"tunnel_idle"`
+	// WriteStall is the longest that a client may read nothing of its answer. Who reads less than 32KiB in that time may count as reading nothing.
+	WriteStall units.Duration `yaml:"write_stall"`
 	// Total is the longest that a whole exchange may take.
 	Total units.Duration `yaml:"total"`
 }
@@ -38,6 +44,13 @@ type HoldConfig struct {
 	MaxStreamBody units.Size `yaml:"max_stream_body"`
 	// Memory is the budget for all held bodies together. "auto" is min(256MiB, a quarter of what the memory cgroup leaves).
 	Memory units.Auto[units.Size] `yaml:"memory"`
+	// FailFast refuses a request at once, with the time to come back, when by what the warm-up has measured so far it cannot end before the caller's deadline or max_wait.
+	FailFast bool `yaml:"fail_fast"`
+	// AssumeDeadline is for how long callers are taken to wait who do not say so themselves, held time included; it is not passed on to the backend. 0 means as long as max_wait.
+	AssumeDeadline units.Duration `yaml:"assume_deadline"`
+	// DeadlineHeader names an HTTP header in which callers say for how long they wait, as a duration with its unit such as 2.5s. What is left of it is passed on
+	// in that form; a value of another form says nothing and passes unchanged. grpc-timeout and x-envoy-expected-rq-timeout-ms are always read.
+	DeadlineHeader string `yaml:"deadline_header"`
 }
 
 // MaxWaitConfig says how long a request may be held.
@@ -67,7 +80,13 @@ func DefaultLimits() LimitsConfig {
 
 // DefaultTimeouts returns the timeouts used when the user sets none.
 func DefaultTimeouts() TimeoutsConfig {
-	return TimeoutsConfig{FirstByte: units.Duration(5 * time.Minute), StreamIdle: units.Duration(2 * time.Minute)}
+	return TimeoutsConfig{
+		UploadIdle: units.Duration(2 * time.Minute),
+		FirstByte:  units.Duration(5 * time.Minute),
+		StreamIdle: units.Duration(2 * time.Minute),
+		TunnelIdle: units.Duration(time.Hour),
+		WriteStall: units.Duration(30 * time.Second),
+	}
 }
 
 // DefaultHold returns the bounds used when the user sets none.
@@ -77,6 +96,7 @@ func DefaultHold() HoldConfig {
 		MaxRequests:   10000,
 		MaxBody:       16 << 20,
 		MaxStreamBody: 64 << 10,
+		FailFast:      true,
 	}
 }
 

@@ -334,7 +334,7 @@ func TestSlowReaderIsNotASilentBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 8 << 20
 		r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) }, func(s *Settings, _ *GateSettings) {
-			s.Timeouts.StreamIdle = units.Duration(3 * time.Second)
+			s.Timeouts.StreamIdle, s.Timeouts.WriteStall = units.Duration(3*time.Second), units.Duration(2*time.Minute)
 		})
 		defer end()
 		open(r.gate)

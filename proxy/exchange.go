@@ -23,6 +23,7 @@ type exchange struct {
 	arrived  time.Time
 	body     *Body // nil: none
 	ticket   Ticket
+	deadline deadline
 	answer   answerWriter
 	id       string // of the request: the caller's or ours
 	grpc     bool
@@ -64,8 +65,14 @@ func (c attemptContext) Value(key any) any {
 
 // run holds the request and forwards it, until it was answered.
 func (x *exchange) run() {
+	x.readDeadline()
 	for {
-		if outcome := x.h.gate.Wait(x.r.Context(), &x.ticket, x.body); outcome != Proceed {
+		outcome := x.h.gate.Wait(x.r.Context(), &x.ticket, x.body)
+		if outcome == Proceed && x.expired() {
+			x.h.gate.Done(&x.ticket)
+			outcome = Expired
+		}
+		if outcome != Proceed {
 			x.turnAway(outcome)
 
 			return
@@ -88,6 +95,10 @@ func (x *exchange) turnAway(outcome Outcome) {
 		x.refuse(BodyTooLarge)
 	case TimedOut:
 		x.refuse(HoldTimeout)
+	case Expired:
+		x.refuse(DeadlineExceeded)
+	case Hopeless:
+		x.refuse(NotInTime)
 	case Drained:
 		x.refuse(PodDraining)
 	case Refused:
@@ -117,8 +128,9 @@ func (x *exchange) attempt() (again bool) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	x.clock = &clock{}
-	x.clock.start(x.h.tunable.Load().timeouts, cancel)
+	x.clock.start(x.h.tunable.Load().timeouts, x.grpc && x.body != nil, cancel, &x.answer)
 	defer x.clock.stop()
+	defer x.cutOff()
 	x.ctx, x.began, x.conn, x.found, x.failure = ctx, time.Now(), nil, false, nil
 	x.forward()
 	if x.failure != nil {
@@ -137,7 +149,7 @@ func (x *exchange) forward() {
 	})
 	out := x.r.WithContext(ctx)
 	if x.body != nil {
-		x.upload = x.body.begin()
+		x.upload = x.body.begin(x.clock)
 		out.Body = x.upload
 	}
 	if x.grpc {
@@ -179,7 +191,7 @@ func (x *exchange) notAllowed(err error) (again bool) {
 // settle deals with an attempt that brought no answer to hand on.
 func (x *exchange) settle(err error) (again bool) {
 	var dial *dialError
-	cause := context.Cause(x.ctx)
+	late, isLate := timeUp(x.ctx)
 	switch {
 	case errors.Is(err, errRefusedBusy):
 		x.h.gate.Return(&x.ticket, x.arrived)
@@ -187,12 +199,11 @@ func (x *exchange) settle(err error) (again bool) {
 		return true
 	case x.r.Context().Err() != nil, x.body != nil && x.body.broken() != nil:
 		x.leave()
-	case errors.Is(cause, errFirstByte):
-		x.judge.broke()
-		x.refuse(FirstByteTimeout)
-	case errors.Is(cause, errTotal):
-		x.judge.broke()
-		x.refuse(TotalTimeout)
+	case isLate:
+		if late.blamesBackend() {
+			x.judge.broke()
+		}
+		x.refuse(late.reason)
 	case errors.As(err, &dial):
 		return x.notConnected(dial)
 	case !x.found:
@@ -265,17 +276,25 @@ func (x *exchange) notConnected(dial *dialError) (again bool) {
 
 // streamBroke deals with an answer whose body broke off.
 func (x *exchange) streamBroke(err error) {
-	cause := context.Cause(x.ctx)
+	late, isLate := timeUp(x.ctx)
 	switch {
 	case x.r.Context().Err() != nil:
 		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
-	case errors.Is(cause, errFirstByte), errors.Is(cause, errStreamIdle), errors.Is(cause, errTotal):
-		x.h.logger.Debug("answer cut off", "error", cause)
-		x.judge.broke()
+	case isLate:
+		if late.blamesBackend() {
+			x.judge.broke()
+		}
 	default:
 		x.h.logger.Debug("backend broke its answer", "error", err)
 		x.judge.broke()
 		x.suspect()
+	}
+}
+
+// cutOff says in the log that time was up for the present attempt, which an answer that has begun does not tell.
+func (x *exchange) cutOff() {
+	if late, ok := timeUp(x.ctx); ok {
+		x.h.logger.Debug("exchange cut off", "reason", late.reason.String(), "after", time.Since(x.arrived))
 	}
 }
 

@@ -37,6 +37,7 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 			p.Out.Header.Add(loopHeader, h.instance)
 			if x, ok := p.In.Context().Value(exchangeKey{}).(*exchange); ok {
 				setMissing(p.Out.Header, "X-Request-Id", x.requestID())
+				x.passOn(p.Out.Header)
 				if p.Out.Body != nil {
 					p.Out.Body = x.upload // the reverse proxy wraps it so that Close does not reach it
 				}
@@ -61,7 +62,10 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 // head is called with the head of the backend's answer.
 func (x *exchange) head(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		x.clock.stop() // tunnels have their own pace
+		x.clock.tunnel()
+		if both, ok := res.Body.(io.ReadWriteCloser); ok {
+			res.Body = &tunnel{both, x.clock}
+		}
 		x.judge.verdict = circuit.Good
 		x.judge.start()
 

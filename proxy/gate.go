@@ -23,6 +23,8 @@ type GateSettings struct {
 	WhileOpen circuit.WhileOpen
 	// RetryAfter is when a refused caller should come back, from the plan's measured progress. Nil or 0 means not known.
 	RetryAfter func() time.Duration
+	// Remaining is for how long the gate will go on to hold, by what the plan has measured. Nil or 0 means that nobody can say. It is called under no lock of the gate's.
+	Remaining func() time.Duration
 	// Released is called once after each opening with requests held, when all who waited have been answered or have left. Nil is nobody.
 	// It is called under no lock of the gate's.
 	Released func()
@@ -52,7 +54,7 @@ type Gate struct {
 }
 
 // outcomes gives the number of outcomes to the compiler; a test compares it with [OutcomeValues].
-var outcomes = [7]struct{}{}
+var outcomes = [9]struct{}{}
 
 // NewGate returns a gate that holds.
 func NewGate(settings GateSettings) *Gate {
@@ -237,6 +239,15 @@ func (g *Gate) turn(to Mode) {
 		g.backlog.announce = false
 	}
 	g.logger.Info("gate moved", "from", from.String(), "to", to.String(), "held", g.queue.len())
+}
+
+// remaining returns for how long the gate will go on to hold, 0 when nobody can say.
+func (g *Gate) remaining() time.Duration {
+	if g.settings.Remaining == nil || g.Mode() != Holding {
+		return 0
+	}
+
+	return g.settings.Remaining()
 }
 
 // retryAfter returns when a refused caller should come back: whole seconds, at least 1, and 5 when nothing is known.

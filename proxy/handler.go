@@ -31,6 +31,8 @@ type Settings struct {
 	Breaker  *circuit.Breaker
 	Limits   LimitsConfig
 	Timeouts TimeoutsConfig
+	// Hold says how callers tell their deadline, and what it is when they do not; the rest of it is the gate's.
+	Hold HoldConfig
 	// ConnectTimeout limits one attempt to connect. 0 means no limit.
 	ConnectTimeout time.Duration
 	// IdleConnections is how many unused connections to the backend are kept, each for at most IdleTimeout.
@@ -38,6 +40,9 @@ type Settings struct {
 	IdleTimeout     time.Duration
 	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means 65 minutes, longer than Envoy's hour.
 	ClientIdleTimeout time.Duration
+	// Denied names the paths that are refused whatever the state. It gets them decoded, most often with dots resolved and without a slash at the end, and where
+	// servers may differ in how they read a path, more than once for a request. Nil denies none. A gRPC method is a path as well.
+	Denied func(path string) bool
 	// ReadyPaths names the paths by which the backend itself says that it is ready. They are refused while answer is false and passed on, never held, otherwise.
 	ReadyPaths func(path string) (answer func() bool, ok bool)
 	// LivePath names the paths that are passed on whatever the state and never held: the backend's own liveness and metrics.
@@ -55,7 +60,7 @@ type Settings struct {
 // Handler forwards each request to the backend, holding it while the gate holds.
 //
 // It changes nothing that it was not asked to change. The exceptions: hop-by-hop headers are those of each hop, X-Forwarded-For is extended,
-// X-Forwarded-Proto, X-Forwarded-Host and X-Request-Id are set where they are missing, X-Pilotlight-Via names this instance to the backend, and Server-Timing tells the client
+// X-Forwarded-Proto, X-Forwarded-Host and X-Request-Id are set where they are missing, X-Pilotlight-Via names this instance to the backend, the timeouts that callers state are reduced by what was spent here, and Server-Timing tells the client
 // about times. HTTP/1 writes headers in the order of their names; values of one name keep their order.
 type Handler struct {
 	settings Settings
@@ -71,8 +76,10 @@ type Handler struct {
 
 // tunable is what can be changed while requests are under way; each attempt sees one version.
 type tunable struct {
-	timeouts     TimeoutsConfig
-	serverTiming bool
+	timeouts       TimeoutsConfig
+	deadlineHeader string // in canonical form; empty: none
+	assumeDeadline time.Duration
+	serverTiming   bool
 }
 
 // NewHandler returns a handler. Close it to close its connections to the backend.
@@ -87,7 +94,7 @@ func NewHandler(settings Settings) *Handler {
 	if h.settings.Backend.IsZero() {
 		h.settings.Backend = h.settings.GRPC
 	}
-	h.Configure(settings.Timeouts, settings.ServerTiming)
+	h.Configure(settings.Timeouts, settings.Hold, settings.ServerTiming)
 	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
 	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
 	h.http = h.newProxy(h.pools[0], h.settings.Backend)
@@ -96,9 +103,12 @@ func NewHandler(settings Settings) *Handler {
 	return h
 }
 
-// Configure puts other timeouts in force, and says whether answers carry Server-Timing. Attempts that have begun keep what they began with.
-func (h *Handler) Configure(timeouts TimeoutsConfig, serverTiming bool) {
-	h.tunable.Store(&tunable{timeouts: timeouts, serverTiming: serverTiming})
+// Configure puts other timeouts and other ways to tell a deadline in force, and says whether answers carry Server-Timing. Attempts that have begun keep the timeouts that they began with.
+func (h *Handler) Configure(timeouts TimeoutsConfig, hold HoldConfig, serverTiming bool) {
+	h.tunable.Store(&tunable{
+		timeouts: timeouts, serverTiming: serverTiming,
+		deadlineHeader: http.CanonicalHeaderKey(hold.DeadlineHeader), assumeDeadline: hold.AssumeDeadline.Std(),
+	})
 }
 
 // CloseConnections makes every further answer end its client's connection: HTTP/1 by Connection: close, HTTP/2 by GOAWAY. New requests are still served.
@@ -161,6 +171,9 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 		if c := r.RequestURI[i]; c <= ' ' || c > '~' {
 			return BadRequest, true
 		}
+	}
+	if h.denied(r) {
+		return PathDenied, true
 	}
 
 	return 0, false

@@ -54,6 +54,7 @@ func TestC16HoldEndsByEachRequestsOwnArrival(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		wait.Wait()
+		synctest.Wait()
 		if !r.quiet() {
 			t.Errorf("left behind: %+v", r.gate.Snapshot())
 		}

@@ -23,10 +23,11 @@ func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 
 // enter puts t in line, or says at once what becomes of it.
 func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
+	remaining := g.remaining()
 	g.mu.Lock()
 	defer g.unlock()
 	now := time.Now()
-	outcome, decided = g.admit(t, body, now)
+	outcome, decided = g.admit(t, body, now, remaining)
 	if decided {
 		if outcome != Proceed {
 			g.totals[outcome]++
@@ -47,8 +48,8 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	return Proceed, false
 }
 
-// admit decides whether t is to be held.
-func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, decided bool) {
+// admit decides whether t is to be held, where remaining is for how long the gate will go on to hold, 0 when nobody can say.
+func (g *Gate) admit(t *Ticket, body *Body, now time.Time, remaining time.Duration) (outcome Outcome, decided bool) {
 	switch mode := g.Mode(); {
 	case mode == Passing:
 		return Proceed, true
@@ -68,8 +69,15 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time) (outcome Outcome, dec
 		limit = g.settings.Hold.MaxWait.Restart.Std()
 	}
 	t.deadline = now.Add(limit - t.held)
+	t.hurried = !t.expires.IsZero() && t.expires.Before(t.deadline)
+	if t.hurried {
+		t.deadline = t.expires
+	}
 	if !t.deadline.After(now) {
-		return TimedOut, true
+		return t.late(), true
+	}
+	if g.settings.Hold.FailFast && g.Mode() == Holding && t.deadline.Before(now.Add(remaining)) {
+		return Hopeless, true
 	}
 	if body != nil {
 		return body.reserve(&g.budget, int64(g.settings.Hold.MaxBody), int64(g.settings.Hold.MaxStreamBody))
@@ -176,7 +184,7 @@ func (g *Gate) tick() {
 	now := time.Now()
 	g.alarm = time.Time{}
 	for t := g.queue.late(now); t != nil; t = g.queue.late(now) {
-		g.end(t, TimedOut, now)
+		g.end(t, t.late(), now)
 	}
 	if g.Mode() == Ramping && g.queue.len() > 0 && g.ramp.lapse(now) {
 		g.release()

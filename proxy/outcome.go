@@ -14,6 +14,10 @@ const (
 	TooLarge
 	// TimedOut means: the request was held for as long as a request may be.
 	TimedOut
+	// Expired means: the time for which the caller waits was over.
+	Expired
+	// Hopeless means: by what is known the request would be held in vain, so it is not held at all.
+	Hopeless
 	// Gone means: the client left.
 	Gone
 	// Drained means: Pilotlight is draining and refuses what it would have to hold.
@@ -27,6 +31,8 @@ var outcomeNames = units.Names[Outcome]{
 	Full:     "full",
 	TooLarge: "too_large",
 	TimedOut: "timed_out",
+	Expired:  "expired",
+	Hopeless: "hopeless",
 	Gone:     "gone",
 	Drained:  "draining",
 	Refused:  "refused",

@@ -15,6 +15,10 @@ const (
 	BodyTooLarge
 	// HoldTimeout means: the backend was not ready within the time for which a request is held.
 	HoldTimeout
+	// DeadlineExceeded means: the time for which the caller waits was over before the backend was ready.
+	DeadlineExceeded
+	// NotInTime means: by what is known the backend will not be ready before the caller's deadline, or the end of the longest hold.
+	NotInTime
 	// PodDraining means: the pod is going away.
 	PodDraining
 	// BreakerOpen means: the backend is failing.
@@ -31,10 +35,16 @@ const (
 	LocalExhausted
 	// BackendBroke means: the backend took the request and broke the connection before an answer.
 	BackendBroke
+	// UploadIdleTimeout means: the backend took no more of the request.
+	UploadIdleTimeout
 	// FirstByteTimeout means: the backend took the request and did not begin an answer in time.
 	FirstByteTimeout
 	// StreamIdleTimeout means: the backend began an answer and fell silent.
 	StreamIdleTimeout
+	// TunnelIdleTimeout means: no byte went either way through a tunnel or an open call.
+	TunnelIdleTimeout
+	// WriteStallTimeout means: the client read nothing of its answer.
+	WriteStallTimeout
 	// TotalTimeout means: the exchange took longer than an exchange may.
 	TotalTimeout
 	// Loop means: the request had passed this Pilotlight before.
@@ -43,12 +53,15 @@ const (
 	NoTunnels
 	// BadRequest means: the request cannot be forwarded as it is.
 	BadRequest
+	// PathDenied means: the path changes what the model server serves, which is not for callers of the data port.
+	PathDenied
 )
 
 // gRPC status codes, as far as they are used here.
 const (
 	grpcInvalidArgument   = 3
 	grpcDeadlineExceeded  = 4
+	grpcPermissionDenied  = 7
 	grpcResourceExhausted = 8
 	grpcInternal          = 13
 	grpcUnavailable       = 14
@@ -66,6 +79,8 @@ var reasons = [...]reasonFacts{
 	HoldFull:          {"hold_full", http.StatusServiceUnavailable, grpcUnavailable, true, "too many requests are waiting for the model server"},
 	BodyTooLarge:      {"body_too_large", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body exceeds hold.max_body, the limit while the model server is not ready"},
 	HoldTimeout:       {"hold_timeout", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server was not ready in time"},
+	DeadlineExceeded:  {"deadline_exceeded", http.StatusGatewayTimeout, grpcDeadlineExceeded, true, "the caller's deadline was over before the model server was ready"},
+	NotInTime:         {"not_in_time", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server will not be ready in time"},
 	PodDraining:       {"draining", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is going away"},
 	BreakerOpen:       {"breaker_open", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server is failing"},
 	Stopping:          {"stopping", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is stopping"},
@@ -74,12 +89,16 @@ var reasons = [...]reasonFacts{
 	ConnectTimeout:    {"connect_timeout", http.StatusGatewayTimeout, grpcUnavailable, true, "the model server did not accept a connection in time"},
 	LocalExhausted:    {"local_exhausted", http.StatusServiceUnavailable, grpcUnavailable, true, "the proxy has no free connection to the model server"},
 	BackendBroke:      {"backend_broke", http.StatusBadGateway, grpcUnavailable, false, "the model server broke the connection"},
+	UploadIdleTimeout: {"upload_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server took no byte of the request for timeouts.upload_idle"},
 	FirstByteTimeout:  {"first_byte_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server did not answer within timeouts.first_byte"},
 	StreamIdleTimeout: {"stream_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server fell silent for timeouts.stream_idle"},
+	TunnelIdleTimeout: {"tunnel_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "no byte went either way for timeouts.tunnel_idle"},
+	WriteStallTimeout: {"write_stall_timeout", http.StatusRequestTimeout, grpcDeadlineExceeded, false, "the client read nothing for timeouts.write_stall"},
 	TotalTimeout:      {"total_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the exchange took longer than timeouts.total"},
 	Loop:              {"loop", http.StatusLoopDetected, grpcInternal, false, "the request came back to the proxy that had forwarded it"},
 	NoTunnels:         {"no_tunnels", http.StatusMethodNotAllowed, grpcInternal, false, "CONNECT is not supported"},
 	BadRequest:        {"bad_request", http.StatusBadRequest, grpcInvalidArgument, false, "the request cannot be forwarded"},
+	PathDenied:        {"path_denied", http.StatusForbidden, grpcPermissionDenied, false, "this path is denied on the data port by listen.deny"},
 }
 
 // ReasonValues lists every value, in order.

@@ -38,6 +38,8 @@ func (h *Handler) Server() *http.Server {
 			MaxReceiveBufferPerStream: streamWindow,
 			// Room for every stream's window: bodies that wait for their turn must not stop the others on their connection.
 			MaxReceiveBufferPerConnection: min(streams*streamWindow, maxConnectionWindow),
+			// A whole connection whose client reads nothing; that the window of one stream stays closed is for its exchange's clock to see.
+			WriteByteTimeout: h.settings.Timeouts.WriteStall.Std(),
 		},
 	}
 }

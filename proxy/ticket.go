@@ -11,6 +11,7 @@ type Ticket struct {
 	wake       chan Outcome // made when the request is held for the first time
 	since      time.Time    // the present hold began
 	deadline   time.Time    // the present hold ends
+	expires    time.Time    // the caller stops waiting; zero when nobody knows. Set before the first wait
 	arrived    time.Time    // the request came; orders those that were sent back
 	granted    time.Time    // the permit was given
 	held       time.Duration
@@ -19,6 +20,7 @@ type Ticket struct {
 	epoch      uint32 // ramp epoch in which the permit was given
 	place      place
 	returned   bool // goes to the head of the line
+	hurried    bool // deadline is the caller's own, not ours
 	owed       bool // was held, and is not answered yet
 	limited    bool // was let through with a permit; changes only between waits, so that its owner may read it without the lock
 }
@@ -35,6 +37,15 @@ const (
 
 // Held returns for how long the request has been held so far, all holds together. Call it only between two waits.
 func (t *Ticket) Held() time.Duration { return t.held }
+
+// late is how a hold of t ends when its time is up.
+func (t *Ticket) late() Outcome {
+	if t.hurried {
+		return Expired
+	}
+
+	return TimedOut
+}
 
 // before says whether t is to be let through before other. Requests that were sent back come first, in the order in which they arrived.
 func (t *Ticket) before(other *Ticket) bool {

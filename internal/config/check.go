@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 
@@ -56,6 +57,9 @@ func (d *document) checkNumbers(c *Config) {
 	})
 	if rate := c.Circuit.FailureRate; rate <= 0 || rate > 1 {
 		d.reportf("circuit.failure_rate", "expected a share above 0 and at most 1, got %v", rate)
+	}
+	if header := c.Hold.DeadlineHeader; header != "" && (!isHeaderName(header) || slices.Contains(hopHeaders(), strings.ToLower(header))) {
+		d.reportf("hold.deadline_header", "expected the name of a header that reaches the backend, got %q", header)
 	}
 	const leastHead, mostHead = 1 << 10, 16 << 20
 	if head := c.Limits.HeaderBytes; head < leastHead || head > mostHead {
@@ -113,10 +117,15 @@ func hopHeaders() []string {
 	return []string{"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 }
 
+// isHeaderName says whether name is a token, as HTTP wants it.
+func isHeaderName(name string) bool {
+	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") == ""
+}
+
 func (d *document) checkHeader(name string, h HeaderConfig) {
 	path := join("backend.headers", name)
 	switch {
-	case name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
+	case !isHeaderName(name):
 		d.reportf(path, "is no name of a header")
 	case slices.Contains(hopHeaders(), strings.ToLower(name)):
 		d.reportf(path, "cannot be set: the connection needs it")
@@ -130,6 +139,12 @@ func (d *document) checkHeader(name string, h HeaderConfig) {
 func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 	if !l.Admin.Loopback() {
 		d.reportf("listen.admin", "expected a loopback address such as localhost:9002 or unix:/path, got %s: what it answers is not for other machines", l.Admin)
+	}
+	for i, denied := range l.Deny {
+		// What is written in another way than the paths that it is compared with would deny nothing, in silence.
+		if clean := path.Clean("/" + denied); clean != denied || strings.ContainsAny(denied, "%?#") {
+			d.reportf(fmt.Sprintf("listen.deny[%d]", i), "expected a decoded path such as /v2/repository/*/load, with no slash at its end and no query, got %q", denied)
+		}
 	}
 	ours := []struct {
 		path   string

@@ -40,6 +40,10 @@ func pairs(c *Config, grace units.Duration) []contradiction {
 			fmt.Sprintf("%s is shorter than warmup.timeout (%s): a warm-up that takes longer refuses the requests that were held for it", hold.MaxWait.Start, c.Warmup.Timeout),
 		},
 		{
+			"hold.assume_deadline", "hold.max_wait.start", hold.AssumeDeadline > max(hold.MaxWait.Start, hold.MaxWait.Restart),
+			fmt.Sprintf("%s is never reached: no request is held for longer than hold.max_wait (%s, %s)", hold.AssumeDeadline, hold.MaxWait.Start, hold.MaxWait.Restart),
+		},
+		{
 			"hold.max_body", "hold.memory", hold.Memory.Set && hold.MaxBody > memory,
 			fmt.Sprintf("%s is more than hold.memory (%s): such a body is never held", hold.MaxBody, memory),
 		},

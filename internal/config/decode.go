@@ -46,6 +46,11 @@ func (d *document) decode(node ast.Node, into reflect.Value, path string) {
 
 		return
 	}
+	if text, ok := scalarText(node); ok && text == "auto" && into.Type() == reflect.TypeFor[units.AutoList]() {
+		into.SetZero()
+
+		return
+	}
 	switch into.Kind() { //nolint:exhaustive // no configuration has a field of another kind
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
@@ -283,6 +288,8 @@ func expected(t reflect.Type) string {
 		return "auto or a size such as 16MiB"
 	case reflect.TypeFor[units.Auto[int]]():
 		return "auto or a whole number"
+	case reflect.TypeFor[units.AutoList]():
+		return "auto or a list"
 	case reflect.TypeFor[units.Auto[string]](), reflect.TypeFor[Secret]():
 		return "text"
 	}

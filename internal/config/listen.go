@@ -16,6 +16,9 @@ type ListenConfig struct {
 	Admin units.Listen `yaml:"admin"`
 	// AdminTokenFile holds the bearer token for what acts. An existing file is read and never overwritten. "auto" is a file of mode 0600 in the runtime directory.
 	AdminTokenFile units.Auto[string] `yaml:"admin_token_file"`
+	// Deny lists the paths that are refused with 403 on the data port, decoded and with dots resolved; * stands for any characters, slashes too. A gRPC method is
+	// a path as well. "auto" is the control paths of the server type, such as those that load and unload models; [] allows all.
+	Deny units.AutoList `yaml:"deny"`
 	// IdleTimeout is how long a client's connection may be idle. It should be longer than that of a proxy in front: Envoy's is an hour. 0 means no limit.
 	IdleTimeout units.Duration `yaml:"idle_timeout"`
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 // Print writes a configuration as YAML, without comments and in the order of the file. What it writes loads again to the same configuration,
@@ -68,6 +70,8 @@ func printPair(name string, v reflect.Value, depth int) []byte {
 		for _, name := range names {
 			text = append(text, printPair(name, v.MapIndex(reflect.ValueOf(name)), depth+1)...)
 		}
+	case v.Type() == reflect.TypeFor[units.AutoList]() && v.IsNil():
+		text = append(text, " auto\n"...)
 	case v.Len() == 0:
 		text = append(text, " []\n"...)
 	default:

@@ -26,6 +26,7 @@ func full() *Config {
 	c.Backend.ONNX.Options = map[string]string{"device_id": "0", "empty": ""}
 	c.Models = []health.ModelConfig{{Name: "a", Required: true}, {Name: "1.10"}, {Name: "null", Required: true}}
 	c.Hold.Memory = units.Of(units.Size(0))
+	c.Listen.Deny = units.AutoList{"/v2/repository/*/load", "/sleep"}
 	c.Warmup.Steps = []warmup.StepConfig{
 		{Name: "up", Retries: &retries, Wait: &warmup.WaitConfig{Order: warmup.OrderInfer}},
 		{
@@ -80,6 +81,9 @@ func TestPrintRoundTrip(t *testing.T) {
 	t.Parallel()
 	roundTrip(t, Default())
 	roundTrip(t, full())
+	none := Default()
+	none.Listen.Deny = units.AutoList{} // which is not "auto"
+	roundTrip(t, none)
 	roundTrip(t, Resolver{Memory: func(units.Auto[units.Size]) int64 { return 1 << 20 }, Workers: 2, Threads: 3, TokenFile: "/t", LogFormat: FormatJSON}.Resolve(full()))
 }
 
@@ -119,8 +123,8 @@ func TestPrintResolvesAuto(t *testing.T) {
 		t.Error("the configuration itself was changed")
 	}
 	// What is left is decided again and again while running.
-	if n := strings.Count(printed.String(), "auto"); n != 3 {
-		t.Errorf("%d keys still say auto, expected backend.type, health.timeout and health.active_check:\n%s", n, printed.String())
+	if n := strings.Count(printed.String(), "auto"); n != 4 {
+		t.Errorf("%d keys still say auto, expected backend.type, listen.deny, health.timeout and health.active_check:\n%s", n, printed.String())
 	}
 }
 

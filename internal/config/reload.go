@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 // DefaultInterval is the time between two looks at the file. A ConfigMap takes about a minute to arrive, so nobody waits for us.
@@ -167,6 +169,9 @@ func same(a, b reflect.Value) bool {
 		return len(changes(a, b, "")) == 0
 	case reflect.Slice:
 		equal := a.Len() == b.Len()
+		if a.Type() == reflect.TypeFor[units.AutoList]() {
+			equal = equal && a.IsNil() == b.IsNil() // "auto" is not "none"
+		}
 		for i := 0; equal && i < a.Len(); i++ {
 			equal = same(a.Index(i), b.Index(i))
 		}

@@ -5,7 +5,7 @@ import (
 )
 
 // Resolver holds what "auto" means on this machine, found out by those who know. A zero field leaves its "auto" in place, as do the keys whose
-// "auto" is decided again and again while running: backend.type until the backend has been seen, health.timeout and health.active_check.
+// "auto" is decided again and again while running: backend.type and listen.deny until the backend has been seen, health.timeout and health.active_check.
 type Resolver struct {
 	// Memory returns the budget, in bytes, that hold.memory means.
 	Memory func(units.Auto[units.Size]) int64

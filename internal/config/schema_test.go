@@ -64,6 +64,10 @@ func checkSchema(t *testing.T, schema *jsonschema.Schema, of reflect.Type, path 
 		if schema.Type == "" && schema.AnyOf == nil && schema.Enum == nil {
 			t.Errorf("%s: the schema has no form for %s", path, of)
 		}
+	case of == reflect.TypeFor[units.AutoList]():
+		if len(schema.AnyOf) != 2 {
+			t.Errorf("%s: the schema has no form for %s", path, of)
+		}
 	case of.Kind() == reflect.Slice:
 		checkSchema(t, schema.Items, of.Elem(), path+"[]")
 	case of.Kind() == reflect.Map:
@@ -158,9 +162,12 @@ func words[T fmt.Stringer](values []T) []any {
 	return list
 }
 
-// scalarSchema is the schema of a type with a text form of its own; nil for all others. A type that it does not know fails the test.
+// scalarSchema is the schema of a type with a form of its own; nil for all others. A type that it does not know fails the test.
 func scalarSchema(t *testing.T, of reflect.Type) *jsonschema.Schema {
 	t.Helper()
+	if of == reflect.TypeFor[units.AutoList]() {
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Const: "auto"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}}, Default: "auto"}
+	}
 	if !reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return nil
 	}

@@ -14,6 +14,9 @@ type Auto[T any] struct {
 	Value T
 }
 
+// AutoList is a list that a user may leave to Pilotlight by writing "auto". Nil is "auto"; a list of no items is not nil, and means that there are none.
+type AutoList []string
+
 // Of returns an Auto that is set to v.
 func Of[T any](v T) Auto[T] { return Auto[T]{Set: true, Value: v} }
 

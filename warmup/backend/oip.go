@@ -146,15 +146,18 @@ func (o *OIP) LivePath(decoded string) bool {
 	return strings.Join(segments(decoded), "/") == "v2/health/live"
 }
 
-// ControlPath implements [Dialect]. A model's name may hold slashes once decoded, so only the ends of the path count.
+// ControlPath implements [Dialect]. A model's name may hold slashes once decoded, and Triton takes the name of a repository before "models", so only the ends
+// of the path count; a path with dots is judged as it stands too, since servers that route before they decode take them for a part of the model's name.
 func (o *OIP) ControlPath(decoded string) bool {
-	parts := segments(decoded)
-	if len(parts) < 5 || strings.Join(parts[:3], "/") != "v2/repository/models" {
-		return false
-	}
-	last := parts[len(parts)-1]
+	const repository, methods = "/v2/repository/", "/inference.GRPCInferenceService/"
+	switch clean := path.Clean("/" + decoded); clean {
+	case methods + "RepositoryModelLoad", methods + "RepositoryModelUnload":
+		return true
+	default:
+		begins := strings.HasPrefix(clean, repository) || strings.HasPrefix(decoded, repository)
 
-	return last == "load" || last == "unload"
+		return begins && (strings.HasSuffix(clean, "/load") || strings.HasSuffix(clean, "/unload"))
+	}
 }
 
 // configure adds what Triton's model configuration says, where there is one.

@@ -315,7 +315,16 @@ func TestPaths(t *testing.T) {
 		{"/v2/repository/models/m/unload", false, "", false, true},
 		{"/v2/repository/models/a/b/unload", false, "", false, true},
 		{"/v2/models/../repository//models/m/unload", false, "", false, true},
+		{"/v2/repository/a/models/m/load", false, "", false, true}, // Triton's form for one of several repositories
+		{"/v2/repository/models/m/load/", false, "", false, true},
+		{"/v2/repository/models/x/../../../load", false, "", false, true},
+		{"/v2/repository/models/m/load/../index", false, "", false, false},
 		{"/v2/repository/index", false, "", false, false},
+		{"/v2/models/load", false, "", false, false},
+		{"/inference.GRPCInferenceService/RepositoryModelLoad", false, "", false, true},
+		{"/inference.GRPCInferenceService/RepositoryModelUnload", false, "", false, true},
+		{"/inference.GRPCInferenceService/RepositoryIndex", false, "", false, false},
+		{"/inference.GRPCInferenceService/ModelInfer", false, "", false, false},
 		{"/", false, "", false, false},
 		{"", false, "", false, false},
 	}
