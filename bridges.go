@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
@@ -81,9 +83,23 @@ func (p *pilot) gone() {
 	}
 }
 
+// dialWarmed connects to the backend for a user's request. If another process answers than the one that was warmed, that is as good as nobody: the request is held.
+func (p *pilot) dialWarmed(ctx context.Context, network, address string) (net.Conn, error) {
+	connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil || address != p.address.Host || p.incarnation.Same(time.Now()) {
+		return connection, err
+	}
+
+	return nil, errors.Join(&net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("another process listens at %s: %w", address, syscall.ECONNREFUSED)}, connection.Close())
+}
+
 // warm runs the plan once, for the keeper.
 func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, error) {
-	p.up.Store(&up)
+	begin := func() {
+		p.incarnation.Warm()
+		up()
+	}
+	p.up.Store(&begin)
 	report, err := p.runner.Run(ctx)
 	if err != nil {
 		code := health.CodeWarmFailed

@@ -2,32 +2,55 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
-// drain leaves in order: readiness goes at once; new requests are still served while endpoint lists elsewhere catch up; then no connection is accepted any more,
-// and what is in flight, or held, gets what is left of the limit.
-func (p *pilot) drain(ctx context.Context) error {
-	drain := p.present().Drain
-	limit := time.Now().Add(drain.Limit.Value.Std())
-	if err := p.machine.Move("", health.Draining, "asked to stop"); err != nil {
-		p.logger.Debug("a move was refused", "error", err)
-	}
-	p.logger.Info("draining; a second signal ends at once", "settle", drain.Settle.Std(), "limit", drain.Limit.Value.Std())
-	p.gate.Drain(drain.Held)
-	settle := time.NewTimer(min(drain.Settle.Std(), time.Until(limit)))
-	defer settle.Stop()
-	<-settle.C
+// drain is how a pilot leaves, in order: readiness goes at once; new requests are still served while endpoint lists elsewhere catch up; from then on
+// each answer closes its connection; held requests that the limit catches up with are refused. It begins with the operator's word or with the first
+// signal, whichever comes first; only the signal ends the process.
+type drain struct {
+	once   sync.Once
+	begun  time.Time
+	config config.DrainConfig
+}
 
-	p.handler.CloseConnections()
+// lastWords is what a drain leaves of its limit for the refusals of those who are still held to be written.
+const lastWords = 500 * time.Millisecond
+
+// beginDrain begins the drain, unless it has begun already.
+func (p *pilot) beginDrain(reason string) {
+	p.leaving.once.Do(func() {
+		p.leaving.begun, p.leaving.config = time.Now(), p.present().Drain
+		if err := p.machine.Move("", health.Draining, reason); err != nil {
+			p.logger.Debug("a move was refused", "error", err)
+		}
+		p.logger.Info("draining; a second signal ends at once", "settle", p.leaving.config.Settle.Std(), "limit", p.leaving.config.Limit.Value.Std())
+		p.gate.Drain(p.leaving.config.Held)
+		time.AfterFunc(p.leaving.config.Settle.Std(), p.handler.CloseConnections)
+		time.AfterFunc(max(p.leaving.config.Limit.Value.Std()-lastWords, 0), func() { p.gate.Drain(proxy.RefuseHeld) })
+	})
+}
+
+// drain drains and returns when what was in flight is done, at the limit at the latest.
+func (p *pilot) drain(ctx context.Context) error {
+	p.beginDrain("asked to stop")
+	limit := p.leaving.begun.Add(p.leaving.config.Limit.Value.Std())
+	settled := p.leaving.begun.Add(p.leaving.config.Settle.Std())
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
+	settle := time.NewTimer(time.Until(settled))
+	defer settle.Stop()
+	select {
+	case <-settle.C:
+	case <-ctx.Done():
+	}
 	if p.data.Shutdown(ctx) != nil {
 		p.logger.Warn("the drain has reached its limit; what is left is cut off", "in_flight", p.gate.Snapshot().InFlight, "held", p.gate.Snapshot().Held)
-		p.gate.Drain(proxy.RefuseHeld)
 		_ = p.data.Close()
 	}
 	p.machine.MoveAll(health.Stopped, "drained")

@@ -35,13 +35,16 @@ type pilot struct {
 	machine *health.Machine
 	watch   *health.Watch
 	keeper  *health.Keeper
-	gate    *proxy.Gate
-	breaker *circuit.Breaker
-	handler *proxy.Handler
+	// incarnation is the process that is being warmed, or was.
+	incarnation *health.Incarnation
+	gate        *proxy.Gate
+	breaker     *circuit.Breaker
+	handler     *proxy.Handler
 
 	// up is called when the backend answers for the first time in a run of the plan.
 	up        atomic.Pointer[func()]
 	listening atomic.Bool
+	leaving   drain
 
 	data, health, admin *http.Server
 }
@@ -131,9 +134,11 @@ func (p *pilot) wireHealth() {
 		Backlog:   func() int { return p.gate.Backlog() },
 		Logger:    p.logger,
 	})
+	identity := health.ListenerIdentity(p.address.Network, p.address.Host)
+	p.incarnation = health.NewIncarnation(identity)
 	watch := health.WatchSettings{
 		Dial:             p.dial,
-		Identity:         health.ListenerIdentity(p.address.Network, p.address.Host),
+		Identity:         identity,
 		Interval:         c.Health.Interval.Std(),
 		Timeout:          c.Health.Timeout.Or(units.Duration(endpointTimeout)).Std(),
 		FailuresToReport: c.Health.UnhealthyAfter,
@@ -191,6 +196,7 @@ func (p *pilot) wireProxy() {
 	})
 	p.handler = proxy.NewHandler(proxy.Settings{
 		Backend:           p.address,
+		DialContext:       p.dialWarmed,
 		GRPC:              c.Backend.GRPC,
 		Gate:              p.gate,
 		Breaker:           p.breaker,
@@ -243,7 +249,7 @@ func (p *pilot) wirePorts() {
 			Config:  p.effective,
 			Token:   token,
 			Warm:    func(string) error { return p.keeper.Rewarm("asked for by the operator") },
-			Drain:   func() { _ = p.machine.Move("", health.Draining, "asked for by the operator") },
+			Drain:   func() { p.beginDrain("asked for by the operator") },
 			Logger:  p.logger,
 		}),
 		ReadHeaderTimeout: slowClient,

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -117,6 +120,76 @@ func TestAHeldRequestIsAnsweredOnceTheModelIsWarm(t *testing.T) {
 	if end := pod(); end != "Unavailable" {
 		t.Errorf("gRPC health of a pod that is gone: got %s", end)
 	}
+}
+
+// incarnation is a backend that is cold until it has had some synthetic requests, and counts the users who met it before.
+type incarnation struct {
+	oip
+
+	server           http.Server
+	synthetic, early atomic.Int64
+}
+
+func (i *incarnation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/infer") {
+		switch {
+		case r.Header.Get("X-Pilotlight-Synthetic") != "":
+			i.synthetic.Add(1)
+		case i.synthetic.Load() < 5:
+			i.early.Add(1)
+		}
+	}
+	i.oip.ServeHTTP(w, r)
+}
+
+// TestABackendRestartedAtOnceMeetsNoUserBeforeItIsWarm restarts a backend within microseconds under load: connections are accepted again before anybody can have seen them refused.
+func TestABackendRestartedAtOnceMeetsNoUserBeforeItIsWarm(t *testing.T) {
+	p, address := freePorts(t), freeAddress(t)
+	start(t, "run", "--backend", address, "--data", p.data, "--health", p.health, "--admin", p.admin)
+	var backend *incarnation
+	restart := func() {
+		if backend != nil {
+			_ = backend.server.Close()
+		}
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backend = &incarnation{}
+		backend.server.Handler = backend
+		go func(b *incarnation) { _ = b.server.Serve(listener) }(backend)
+	}
+	restart()
+	defer func() { _ = backend.server.Close() }()
+	until(t, p.readyz(), http.StatusOK)
+	stop, answered := make(chan struct{}), atomic.Int64{}
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if got := classify("http://"+p.data+"/v2/models/m/infer", 1); got.status == http.StatusOK {
+						answered.Add(1)
+					}
+				}
+			}
+		})
+	}
+	for range 10 {
+		before := answered.Load()
+		restart()
+		for answered.Load() < before+20 {
+			pause(t.Context())
+		}
+		if early := backend.early.Load(); early > 0 {
+			t.Errorf("%d users met a backend after only %d synthetic requests", early, backend.synthetic.Load())
+		}
+	}
+	close(stop)
+	users.Wait()
 }
 
 func TestEveryWaitIsNamed(t *testing.T) {
@@ -237,6 +310,33 @@ func TestReloadKeepsWhatIsWarmAndNamesWhatNeedsARestart(t *testing.T) {
 	}
 	if status, _ := get(t, p.readyz()); status != http.StatusOK {
 		t.Errorf("/readyz after a bad reload: got %d, want 200", status)
+	}
+}
+
+// TestAWorkerLeavesNothingBehind gives a worker a home and a temporary folder of its own: the telemetry of ONNX Runtime would leave files in both.
+func TestAWorkerLeavesNothingBehind(t *testing.T) {
+	home, temporary, address := t.TempDir(), t.TempDir(), freeAddress(t)
+	t.Setenv("HOME", home)
+	t.Setenv("TMPDIR", temporary)
+	worker := start(t, "onnx", "--model", writeModel(t), "--name", "digits", "--listen", address)
+	until(t, "http://"+address+"/v2/health/ready", http.StatusOK)
+	if got := classify("http://"+address+"/v2/models/digits/infer", 1); got.status != http.StatusOK {
+		t.Fatalf("got %+v", got)
+	}
+	worker.signal(syscall.SIGTERM)
+	if code := worker.exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, folder := range []string{home, temporary} {
+		left, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range left {
+			if !strings.HasPrefix(entry.Name(), t.Name()) { // our own folders
+				t.Errorf("left behind: %s", filepath.Join(folder, entry.Name()))
+			}
+		}
 	}
 }
 

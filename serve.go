@@ -57,10 +57,10 @@ func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Wa
 	if p.worker != nil {
 		background(ctx, &actors, p.worker.Run)
 	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	if watcher.Source.Path != "" {
-		hangups := make(chan os.Signal, 1)
-		signal.Notify(hangups, syscall.SIGHUP)
-		defer signal.Stop(hangups)
 		watcher.Signal = hangups
 		background(ctx, &actors, watcher.Run)
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
@@ -82,6 +83,8 @@ func (w *worker) live(ctx context.Context, self string) error {
 		return fmt.Errorf("open the worker's log: %w", err)
 	}
 	cmd.WaitDelay = workerPatience
+	// Ctrl-c goes to the whole group of a terminal's process. The worker serves on while we drain; its pipe ends it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}

@@ -133,9 +133,10 @@ func (b *Breaker) due(now time.Duration) (question, time.Duration) {
 
 // send asks the question, in a goroutine that ends with it.
 func (b *Breaker) send(ctx context.Context, i *inquiry) {
-	i.timeout = b.config.HalfOpen.Timeout.Std()
-	if i.question != askTried {
-		i.timeout = positive(b.timeout(), defaultSyntheticTimeout)
+	i.timeout = positive(b.timeout(), defaultSyntheticTimeout)
+	if i.question == askTried {
+		// A backend that hangs still must not keep us from asking again soon.
+		i.timeout = min(i.timeout, b.config.HalfOpen.Timeout.Std())
 	}
 	asking, cancel := context.WithTimeout(ctx, i.timeout)
 	i.answer, i.cancel, i.ended = make(chan error, 1), cancel, asking.Done()

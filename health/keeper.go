@@ -192,8 +192,10 @@ func (k *Keeper) warm(ctx context.Context, up func()) {
 		k.settings.Machine.Raise("", code, err.Error())
 		if k.settings.ServeUnwarmed {
 			k.ifCurrent(ctx, func() { k.settings.Machine.MoveAll(Degraded, "not warm, and warmup.on_failure is serve") })
-
-			return
+			if k.settings.Machine.Pod().Serves() {
+				return
+			}
+			// A backend that has not even answered cannot be let serve: it is waited for.
 		}
 		k.settings.Logger.Warn("the warm-up failed and will be tried again", "error", err, "in", retry)
 		if !pause(ctx, jitter(retry)) {

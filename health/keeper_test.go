@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,6 +235,25 @@ func TestKeeperServesUnwarmedIfToldTo(t *testing.T) {
 		s.after(11*time.Second, health.Degraded)
 		s.see(health.WatchEvent{Kind: health.Lost, Cause: errors.New("refused")}) // it still follows the backend
 		s.after(0, health.Cold)
+	})
+}
+
+func TestKeeperWaitsForABackendThatHasNotAnsweredThoughItWouldServeUnwarmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers atomic.Bool
+		s := newStage(t, func(s *stage, settings *health.KeeperSettings) {
+			settings.ServeUnwarmed = true
+			settings.Warm = func(ctx context.Context, up func()) ([]health.ModelWarmth, error) {
+				if !answers.Load() {
+					return nil, errors.New("nobody listens")
+				}
+
+				return s.runPlan(ctx, up)
+			}
+		})
+		s.after(time.Minute, health.Starting)
+		answers.Store(true)
+		s.after(time.Minute, health.Ready)
 	})
 }
 

@@ -210,6 +210,7 @@ func (w *Watch) reach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.compareIdentity(ctx, "another process accepts connections")
 
 	return connection.Close()
 }

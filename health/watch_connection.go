@@ -36,6 +36,8 @@ func (w *Watch) connection(ctx context.Context) (lived time.Duration) {
 	if err != nil {
 		return 0
 	}
+	// A server that was started again at once may not listen yet when the old connection ends, and accept the new one a moment later.
+	w.compareIdentity(ctx, "another process accepts connections")
 	began := time.Now()
 	cause := drain(ctx, connection)
 	if ctx.Err() != nil {

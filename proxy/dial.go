@@ -37,6 +37,9 @@ func (e *dialError) timeout() bool {
 	return errors.As(e.err, &timeout) && timeout.Timeout()
 }
 
+// errHoldsMeanwhile ends an attempt that the gate let through just before it began to hold: what it has connected to may be the backend's next, cold, life.
+var errHoldsMeanwhile = errors.New("the gate holds again")
+
 // errStale ends the use of a pooled connection that the backend had closed, or spoken on, before we wrote.
 var errStale = errors.New("reuse connection: the backend has closed it or sent bytes that nobody asked for")
 
@@ -114,6 +117,12 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 			conn, err := dial(ctx, address.Network, address.Host)
 			if err != nil {
 				return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
+			}
+
+			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.gated && x.h.gate.Mode() == Holding {
+				_ = conn.Close()
+
+				return nil, &dialError{errHoldsMeanwhile}
 			}
 
 			return &backendConn{Conn: conn}, nil

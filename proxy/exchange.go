@@ -257,7 +257,7 @@ func (x *exchange) notConnected(dial *dialError) (again bool) {
 
 		return false
 	}
-	if x.h.settings.Lost != nil {
+	if x.h.settings.Lost != nil && !errors.Is(dial, errHoldsMeanwhile) {
 		x.h.settings.Lost(dial)
 	}
 	x.tries++

@@ -77,5 +77,19 @@ func DefaultConfig() Config {
 	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve}
 }
 
+// DefaultStep returns a step of which nothing is said yet.
+func DefaultStep() StepConfig {
+	retries := DefaultRetries
+
+	return StepConfig{Timeout: units.Duration(DefaultStepTimeout), Retries: &retries}
+}
+
+// DefaultInfer returns what an infer step does of which nothing is said yet.
+func DefaultInfer() InferConfig {
+	finite := true
+
+	return InferConfig{MaxRequests: DefaultMaxRequests, Expect: ExpectConfig{Status: 200, Finite: &finite}}
+}
+
 // DefaultMaxRequests bounds the synthetic requests of one shape in one run when the user sets no bound.
 const DefaultMaxRequests = 200

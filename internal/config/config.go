@@ -1,6 +1,8 @@
 package config
 
 import (
+	"reflect"
+
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
@@ -64,5 +66,16 @@ func Default() *Config {
 	}
 }
 
-// defaultModel is a list item before its keys are read: who names a model wants to be kept off it until it is warm.
-func defaultModel() health.ModelConfig { return health.ModelConfig{Required: true} }
+// fresh is a value of that type before its keys are read: the defaults of what stands in lists, or only where somebody writes it.
+func fresh(of reflect.Type) reflect.Value {
+	switch of {
+	case reflect.TypeFor[health.ModelConfig](): // who names a model wants to be kept off it until it is warm
+		return reflect.ValueOf(health.ModelConfig{Required: true})
+	case reflect.TypeFor[warmup.StepConfig]():
+		return reflect.ValueOf(warmup.DefaultStep())
+	case reflect.TypeFor[warmup.InferConfig]():
+		return reflect.ValueOf(warmup.DefaultInfer())
+	default:
+		return reflect.Zero(of)
+	}
+}

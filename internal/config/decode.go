@@ -11,7 +11,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -54,6 +53,7 @@ func (d *document) decode(node ast.Node, into reflect.Value, path string) {
 	switch into.Kind() { //nolint:exhaustive // no configuration has a field of another kind
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
+		into.Elem().Set(fresh(into.Type().Elem()))
 		d.decode(node, into.Elem(), path)
 	case reflect.Struct:
 		d.decodeStruct(node, into, path)
@@ -74,6 +74,7 @@ func (d *document) decodeNothing(node ast.Node, into reflect.Value, path string)
 		kind = into.Type().Elem().Kind()
 		if kind == reflect.Struct { // "wait:" alone is a step that waits, with all its defaults
 			into.Set(reflect.New(into.Type().Elem()))
+			into.Elem().Set(fresh(into.Type().Elem()))
 		}
 	}
 	if isScalar(into.Type()) || (kind != reflect.Struct && kind != reflect.Slice && kind != reflect.Map) {
@@ -116,9 +117,7 @@ func (d *document) decodeList(node ast.Node, into reflect.Value, path string) {
 	decoded := reflect.MakeSlice(into.Type(), len(list.Values), len(list.Values))
 	for i, item := range list.Values {
 		into := decoded.Index(i)
-		if into.Type() == reflect.TypeFor[health.ModelConfig]() {
-			into.Set(reflect.ValueOf(defaultModel()))
-		}
+		into.Set(fresh(into.Type()))
 		d.decode(item, into, fmt.Sprintf("%s[%d]", path, i))
 	}
 	into.Set(decoded)

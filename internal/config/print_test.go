@@ -27,16 +27,18 @@ func full() *Config {
 	c.Models = []health.ModelConfig{{Name: "a", Required: true}, {Name: "1.10"}, {Name: "null", Required: true}}
 	c.Hold.Memory = units.Of(units.Size(0))
 	c.Listen.Deny = units.AutoList{"/v2/repository/*/load", "/sleep"}
+	rest, infer := warmup.DefaultStep(), warmup.DefaultInfer()
+	rest.Name, rest.Infer = "rest", &infer
 	c.Warmup.Steps = []warmup.StepConfig{
-		{Name: "up", Retries: &retries, Wait: &warmup.WaitConfig{Order: warmup.OrderInfer}},
+		{Name: "up", Retries: &retries, Timeout: units.Duration(time.Second), Wait: &warmup.WaitConfig{Order: warmup.OrderInfer}},
 		{
-			Name: "shapes: all", Needs: []string{"up", "~"}, Timeout: units.Duration(time.Minute), Optional: true,
+			Name: "shapes: all", Needs: []string{"up", "~"}, Timeout: units.Duration(time.Minute), Optional: true, Retries: &retries,
 			Infer: &warmup.InferConfig{
 				Model: "a", Until: 20, MaxRequests: 7, Expect: warmup.ExpectConfig{Status: 201, Finite: &finite},
 				Grid: warmup.GridConfig{Batch: []int{1, 8}, Concurrency: []int{2}},
 			},
 		},
-		{Name: "rest", Infer: &warmup.InferConfig{}},
+		rest,
 	}
 	c.Circuit.FailureRate = 0.25
 
@@ -98,7 +100,9 @@ func TestPrintRoundTripOfAnyText(t *testing.T) {
 		c := Default()
 		c.Models = []health.ModelConfig{{Name: text.Draw(t, "name")}}
 		c.Backend.ONNX.Options = map[string]string{text.Draw(t, "key"): text.Draw(t, "value")}
-		c.Warmup.Steps = []warmup.StepConfig{{Needs: []string{text.Draw(t, "need")}}}
+		step := warmup.DefaultStep()
+		step.Needs = []string{text.Draw(t, "need")}
+		c.Warmup.Steps = []warmup.StepConfig{step}
 		roundTrip(t, c)
 	})
 }

@@ -183,3 +183,13 @@ func TestRunThatPanicsLetsGoOfItsCaller(t *testing.T) {
 	}()
 	leave()
 }
+
+// TestTheLibraryKeepsItsUseToItself starts a worker of our own with a home and a temporary folder to itself: telemetry would leave files there.
+func TestTheLibraryKeepsItsUseToItself(t *testing.T) {
+	if _, _, err := openLibrary(FindLibrary("", os.Getenv)); err != nil {
+		t.Fatal(err)
+	}
+	if got := os.Getenv(disableTelemetry); got != "1" {
+		t.Errorf("%s is %q after the library was opened, want 1", disableTelemetry, got)
+	}
+}

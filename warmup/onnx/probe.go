@@ -74,6 +74,9 @@ const (
 	apiRelease = "1.29.0"
 )
 
+// disableTelemetry is the variable by which ONNX Runtime keeps its use to itself.
+const disableTelemetry = "ORT_DISABLE_TELEMETRY"
+
 // environment is ONNX Runtime's, of which a process has one, for as long as it lives. To tear it down while anything runs
 // would crash, so nothing ever does.
 var environment struct {
@@ -89,6 +92,12 @@ func openLibrary(paths []string) (path, version string, err error) {
 	defer environment.mu.Unlock()
 	if environment.opened {
 		return environment.path, environment.version, nil
+	}
+	// Releases from 1.30 on report their use to their maker, and leave files in the home and the temporary folder for it, unless told not to.
+	if _, decided := os.LookupEnv(disableTelemetry); !decided {
+		if err := os.Setenv(disableTelemetry, "1"); err != nil {
+			return "", "", fmt.Errorf("switch ONNX Runtime's telemetry off: %w", err)
+		}
 	}
 	var tried []string
 	for _, candidate := range paths {
