@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -95,12 +96,14 @@ func (p *pilot) dialWarmed(ctx context.Context, network, address string) (net.Co
 
 // warm runs the plan once, for the keeper.
 func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, error) {
+	var noting sync.WaitGroup // it may take a millisecond, and the first inference should not wait for it
 	begin := func() {
-		p.incarnation.Warm()
+		noting.Go(p.incarnation.Warm)
 		up()
 	}
 	p.up.Store(&begin)
 	report, err := p.runner.Run(ctx)
+	noting.Wait()
 	if err != nil {
 		code := health.CodeWarmFailed
 		if errors.Is(err, backend.ErrCredentialsRefused) {

@@ -23,11 +23,13 @@ import (
 // A server that inherits its socket, from systemd or a supervisor, restarts without a change: there only the connection and the checks tell.
 // A Unix socket whose server sees it under another path, on a volume mounted elsewhere, is known by the file's inode and time instead.
 func ListenerIdentity(network, address string) func() string {
-	return identity{proc: "/proc/net", local: isLocal}.of(network, address)
+	return identity{ask: askTCP, proc: "/proc/net", local: isLocal}.of(network, address)
 }
 
 // identity is where to look; tests look elsewhere.
 type identity struct {
+	// ask is the quick way; nil, or false from it, leaves /proc.
+	ask  func(port uint16) ([]listener, bool)
 	proc  string
 	local func(netip.Addr) bool
 }
@@ -70,7 +72,7 @@ func (i identity) tcp(wanted []netip.Addr, port uint16) string {
 	if len(wanted) == 0 {
 		return ""
 	}
-	listening := append(readTCP(i.proc+"/tcp", port), readTCP(i.proc+"/tcp6", port)...)
+	listening := i.listening(port)
 	var inodes []uint64
 	for _, ip := range wanted {
 		inodes = append(inodes, takes(listening, ip)...)
@@ -82,6 +84,17 @@ func (i identity) tcp(wanted []netip.Addr, port uint16) string {
 	}
 
 	return strings.Join(texts, ",")
+}
+
+// listening returns the sockets that listen at the port, whatever their address.
+func (i identity) listening(port uint16) []listener {
+	if i.ask != nil {
+		if found, ok := i.ask(port); ok {
+			return found
+		}
+	}
+
+	return append(readTCP(i.proc+"/tcp", port), readTCP(i.proc+"/tcp6", port)...)
 }
 
 // takes returns the inodes of the listeners that a connection to ip goes to. Like the kernel it prefers the exact address to the wildcard of its family,

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package health
+
+func askTCP(uint16) ([]listener, bool) { return nil, false }
