@@ -29,7 +29,7 @@ func ListenerIdentity(network, address string) func() string {
 // identity is where to look; tests look elsewhere.
 type identity struct {
 	// ask is the quick way; nil, or false from it, leaves /proc.
-	ask  func(port uint16) ([]listener, bool)
+	ask   func(port uint16) ([]listener, bool)
 	proc  string
 	local func(netip.Addr) bool
 }
