@@ -34,8 +34,11 @@ type ArmReport struct {
 	// ReadyS is when the arm's signal said that requests may come, counted from the backend's start.
 	ReadyS float64 `json:"ready_s"`
 	// SlowAfterReady counts the requests that arrived after ready and were slow all the same.
-	SlowAfterReady int     `json:"slow_after_ready"`
-	SlowestS       float64 `json:"slowest_s"`
+	SlowAfterReady int `json:"slow_after_ready"`
+	// WithoutFloor counts them without the limit's floor, and SurelyWarm those among them that came in the second half of the tail: what the machine did by itself.
+	WithoutFloor int     `json:"slow_without_floor"`
+	SurelyWarm   int     `json:"slow_without_floor_when_surely_warm"`
+	SlowestS     float64 `json:"slowest_s"`
 	// SlowestAfterReadyS is the slowest among the requests that arrived after ready.
 	SlowestAfterReadyS float64 `json:"slowest_after_ready_s"`
 	// FirstOverSteady is the latency of the first request of a shape after ready over the warm median of that shape, for the worst shape.
@@ -85,18 +88,23 @@ type LongReport struct {
 	LeftAlone bool    `json:"left_alone"`
 }
 
-// ArmOf reads an arm's report off its samples.
-func ArmOf(samples Samples, ready time.Duration, steady Steady, factor float64) ArmReport {
-	after := samples.DueFrom(ready)
+// ArmOf reads an arm's report off its run. What came after half of the tail is taken for surely warm; the warm levels are measured on it.
+func ArmOf(run Run, tail time.Duration, limit Limit) ArmReport {
+	samples, after := run.Samples, run.Samples.DueFrom(run.Ready)
+	warm := run.Samples.DueFrom(run.Ready + tail/2)
+	steady := SteadyOf(warm)
 	first, _ := after.FirstOverSteady(steady)
+	bare := Limit{Factor: limit.Factor}
 
 	return ArmReport{
 		Requests:           len(samples),
 		Succeeded:          len(samples.Succeeded()),
 		Failed:             len(samples) - len(samples.Succeeded()),
 		Correct:            len(samples.Right()),
-		ReadyS:             Seconds(ready),
-		SlowAfterReady:     len(after.Slow(steady, factor)),
+		ReadyS:             Seconds(run.Ready),
+		SlowAfterReady:     len(after.Slow(steady, limit)),
+		WithoutFloor:       len(after.Slow(steady, bare)),
+		SurelyWarm:         len(warm.Slow(steady, bare)),
 		SlowestS:           Seconds(samples.Slowest()),
 		SlowestAfterReadyS: Seconds(after.Slowest()),
 		FirstOverSteady:    round(first, 10),

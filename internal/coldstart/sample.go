@@ -126,13 +126,20 @@ func SteadyOf(samples Samples) Steady {
 	return steady
 }
 
-// Slow returns the samples whose latency is more than factor times the warm 99th percentile of their shape. A warm server stays within
-// its steady distribution, whose tail on a shared machine is wider than its middle; a cold one does not come near it.
-func (s Samples) Slow(steady Steady, factor float64) Samples {
+// Limit is from when on a request counts as slow: Factor times the warm 99th percentile of its shape, and at least Floor. A warm server stays within its
+// steady distribution, whose tail on a shared machine is wider than its middle; a cold one does not come near it. The floor is what such a machine
+// does by itself now and then, to warm servers too: it stops everything for some tens of milliseconds.
+type Limit struct {
+	Factor float64
+	Floor  time.Duration
+}
+
+// Slow returns the samples beyond the limit.
+func (s Samples) Slow(steady Steady, limit Limit) Samples {
 	return s.Where(func(sample Sample) bool {
 		level, known := steady[sample.Shape]
 
-		return known && float64(sample.Latency()) > factor*float64(level.P99)
+		return known && float64(sample.Latency()) > max(limit.Factor*float64(level.P99), float64(limit.Floor))
 	})
 }
 

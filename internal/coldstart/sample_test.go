@@ -52,15 +52,25 @@ func TestSlowIsJudgedByShape(t *testing.T) {
 		answered("unknown", 5*time.Second, time.Hour),
 	}
 	want := coldstart.Samples{samples[0], samples[2], samples[4]}
-	if diff := cmp.Diff(want, samples.Slow(steady, 3)); diff != "" {
+	if diff := cmp.Diff(want, samples.Slow(steady, coldstart.Limit{Factor: 3})); diff != "" {
 		t.Error(diff)
 	}
-	arm := coldstart.ArmOf(samples, time.Second, steady, 3)
-	if arm.SlowAfterReady != 2 {
-		t.Errorf("slow after ready: got %d, want 2: the first came before", arm.SlowAfterReady)
+	want = coldstart.Samples{samples[0], samples[4]}
+	if diff := cmp.Diff(want, samples.Slow(steady, coldstart.Limit{Factor: 3, Floor: 50 * time.Millisecond})); diff != "" {
+		t.Error(diff)
 	}
-	if arm.FirstOverSteady != 6 {
-		t.Errorf("first over steady: got %v, want 6: the worst first request after ready", arm.FirstOverSteady)
+}
+
+func TestArmIsJudgedByItsOwnWarmLevel(t *testing.T) {
+	t.Parallel()
+	samples := coldstart.Samples{answered("a", 0, time.Second), answered("a", time.Second, 30*time.Millisecond), answered("a", 2*time.Second, 200*time.Millisecond)}
+	for i := range 100 { // surely warm, but for one hiccup of the machine
+		samples = append(samples, answered("a", 6*time.Second+time.Duration(i)*10*time.Millisecond, 5*time.Millisecond))
+	}
+	samples[len(samples)-1].Done += 40 * time.Millisecond
+	arm := coldstart.ArmOf(coldstart.Run{Samples: samples, Ready: time.Second}, 10*time.Second, coldstart.Limit{Factor: 3, Floor: 50 * time.Millisecond})
+	if arm.SlowAfterReady != 1 || arm.WithoutFloor != 3 || arm.SurelyWarm != 1 || arm.FirstOverSteady != 6 {
+		t.Errorf("got slow %d, without floor %d, surely warm %d, first over steady %v; want 1, 3, 1 and 6", arm.SlowAfterReady, arm.WithoutFloor, arm.SurelyWarm, arm.FirstOverSteady)
 	}
 }
 
@@ -72,7 +82,7 @@ func TestArmCountsWhatUsersSaw(t *testing.T) {
 		{Shape: "a", Due: time.Second, Done: 3 * time.Second, Err: "connection refused"},
 		{Shape: "a", Due: time.Second, Done: 5 * time.Second, Status: http.StatusOK, Hold: 3 * time.Second},
 	}
-	arm := coldstart.ArmOf(samples, 0, coldstart.Steady{}, 3)
+	arm := coldstart.ArmOf(coldstart.Run{Samples: samples}, time.Hour, coldstart.Limit{Factor: 3})
 	if arm.Requests != 4 || arm.Succeeded != 2 || arm.Failed != 2 || arm.Correct != 1 || arm.Held != 1 || arm.HoldMaxS != 3 || arm.SlowestS != 4 {
 		t.Errorf("got %+v", arm)
 	}

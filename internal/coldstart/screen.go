@@ -99,6 +99,7 @@ func (s *Screen) Table(report Report) {
 		{"answers right", func(arm ArmReport) string { return strconv.Itoa(arm.Correct) }},
 		{"failed", func(arm ArmReport) string { return strconv.Itoa(arm.Failed) }},
 		{"slow after ready", func(arm ArmReport) string { return strconv.Itoa(arm.SlowAfterReady) }},
+		{"  without the floor, of these surely warm", func(arm ArmReport) string { return fmt.Sprintf("%d, %d", arm.WithoutFloor, arm.SurelyWarm) }},
 		{"first of a shape / steady", func(arm ArmReport) string { return fmt.Sprintf("%.1f x", arm.FirstOverSteady) }},
 		{"slowest after ready", func(arm ArmReport) string { return fmt.Sprintf("%.3f s", arm.SlowestAfterReadyS) }},
 		{"slowest", func(arm ArmReport) string { return fmt.Sprintf("%.3f s", arm.SlowestS) }},
@@ -111,13 +112,13 @@ func (s *Screen) Table(report Report) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.printf("\n%-28s", "")
+	s.printf("\n%-42s", "")
 	for _, arm := range arms {
 		s.printf("%14s", arm)
 	}
 	s.printf("\n")
 	for _, row := range rows {
-		s.printf("%-28s", row.label)
+		s.printf("%-42s", row.label)
 		for _, arm := range arms {
 			s.printf("%14s", row.cell(report.Arms[arm]))
 		}
