@@ -95,7 +95,7 @@ func TestAWatchThatLeavesIsForgotten(t *testing.T) {
 	}{
 		{"cancel", context.WithCancel},
 		{"deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 50*time.Millisecond)
+			return context.WithTimeout(ctx, time.Second)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
