@@ -340,6 +340,68 @@ func TestAWorkerLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// TestADrainRefusesTheHeldBeforeItsLimit drains a pod whose backend never comes: nobody who is held is cut off without an answer.
+func TestADrainRefusesTheHeldBeforeItsLimit(t *testing.T) {
+	for _, test := range []struct {
+		name, drain string
+		signalled   bool
+		begin       func(t *testing.T, p ports, pilotlight *program)
+	}{
+		{"at the limit", "{settle: 100ms, limit: 2s}", true, func(_ *testing.T, _ ports, pilotlight *program) {
+			pilotlight.signal(syscall.SIGTERM)
+		}},
+		{"at the operator's word", "{settle: 100ms, limit: 20s, held: refuse}", false, func(t *testing.T, p ports, pilotlight *program) {
+			t.Helper()
+			token, err := os.ReadFile(filepath.Join(pilotlight.runtime, "pilotlight", "admin-token"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := http.NewRequest(http.MethodPost, "http://"+p.admin+"/drain", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+			resp, err := plain.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusAccepted {
+				t.Fatalf("POST /drain: status %d", resp.StatusCode)
+			}
+			until(t, p.readyz(), http.StatusServiceUnavailable)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			const held = 6
+			p := freePorts(t)
+			pilotlight := start(t, "run", "-c", p.configure(t, "http: '"+freeAddress(t)+"'", "drain: "+test.drain+"\n"))
+			until(t, "http://"+p.health+"/livez", http.StatusOK)
+			answers := make(chan answer, held)
+			for range held {
+				go func() { answers <- classify("http://"+p.data+"/v2/models/digits/infer", 1) }()
+			}
+			for {
+				if _, body := get(t, "http://"+p.admin+"/statusz"); strings.Contains(body, `"held":6,`) {
+					break
+				}
+			}
+			test.begin(t, p, pilotlight)
+			for range held {
+				if got := <-answers; got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || !strings.Contains(got.digits, "draining") {
+					t.Errorf("got %+v, want a retryable refusal", got)
+				}
+			}
+			if !test.signalled {
+				pilotlight.signal(syscall.SIGTERM)
+			}
+			if code := pilotlight.exit(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
 func TestAMisspeltKeyIsNamedAndRefused(t *testing.T) {
 	for _, test := range []struct{ name, text, line, near string }{
 		{"first level", "version: 1\nbackend: {http: 'localhost:8000'}\nreadyness: {}\n", ":3:1:", "readiness"},
