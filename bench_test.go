@@ -65,7 +65,7 @@ func cpu(b *testing.B, pid int) time.Duration {
 // It fails above 10 ms and above 1 % of a core.
 func BenchmarkListenToFirstSynthetic(b *testing.B) {
 	const runs, waiting = 20, 10 * time.Second
-	var delays []time.Duration
+	var delays, lateness []time.Duration
 	for run := range runs {
 		p := freePorts(b)
 		backend := freeAddress(b)
@@ -88,9 +88,12 @@ func BenchmarkListenToFirstSynthetic(b *testing.B) {
 		listened := time.Now()
 		served := &http.Server{Handler: server}
 		go func() { _ = served.Serve(listener) }()
-		for server.first.Load() == 0 && time.Since(listened) < 5*time.Second {
+		var late time.Duration
+		for before := listened; server.first.Load() == 0 && time.Since(listened) < 5*time.Second; before = time.Now() {
 			pause(b.Context())
+			late = max(late, time.Since(before)-time.Millisecond)
 		}
+		lateness = append(lateness, late)
 		delays = append(delays, time.Unix(0, server.first.Load()).Sub(listened))
 		_ = pilotlight.cmd.Process.Kill()
 		_ = served.Close()
@@ -99,7 +102,8 @@ func BenchmarkListenToFirstSynthetic(b *testing.B) {
 	b.ReportMetric(coldstart.MS(median), "ms-median")
 	b.ReportMetric(coldstart.MS(worst), "ms-worst")
 	if worst > 10*time.Millisecond {
-		b.Errorf("from listen to the first synthetic request: worst of %d runs %s, expected at most 10 ms", runs, worst)
+		b.Errorf("from listen to the first synthetic request: worst of %d runs %s, median %s, expected at most 10 ms; a millisecond of the bench's own was late by up to %s meanwhile",
+			runs, worst, median, coldstart.Percentile(lateness, 100))
 	}
 }
 

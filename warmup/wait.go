@@ -16,7 +16,7 @@ const (
 	// probeLeast and probeMost bound the pause between two looks where a look is cheap: then waking up is what costs, 30 to 80 µs of processor
 	// time in a virtual machine. However dear it is, a listener is noticed soon.
 	probeLeast = 5 * time.Millisecond
-	probeMost  = 8 * time.Millisecond
+	probeMost  = 7 * time.Millisecond
 	// probeLesson is how many looks it takes to learn what one costs.
 	probeLesson = 16
 	// dialMost bounds it where each look is a real dial: names, and addresses of other hosts.
