@@ -196,6 +196,7 @@ func (p *pilot) wireProxy() {
 	})
 	p.handler = proxy.NewHandler(proxy.Settings{
 		Backend:           p.address,
+		Transport:         c.Backend.Transport,
 		DialContext:       p.dialWarmed,
 		GRPC:              c.Backend.GRPC,
 		Gate:              p.gate,

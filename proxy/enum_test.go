@@ -17,6 +17,7 @@ func TestEveryEnumHasItsWords(t *testing.T) {
 	walk(t, ModeValues(), Mode(len(ModeValues())))
 	walk(t, OutcomeValues(), Outcome(len(OutcomeValues())))
 	walk(t, HeldPolicyValues(), HeldPolicy(len(HeldPolicyValues())))
+	walk(t, TransportValues(), Transport(len(TransportValues())))
 	walk(t, ReasonValues(), Reason(len(ReasonValues())))
 	if len(OutcomeValues()) != len(outcomes) {
 		t.Errorf("%d outcomes are counted, there are %d", len(outcomes), len(OutcomeValues()))

@@ -23,6 +23,8 @@ const loopHeader = "X-Pilotlight-Via"
 type Settings struct {
 	// Backend is where HTTP goes, and GRPC where gRPC goes; without one gRPC goes to Backend, over h2c.
 	Backend, GRPC units.Address
+	// Transport carries HTTP/1 requests.
+	Transport Transport
 	// DialContext connects to them. Nil is a net.Dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Gate is required.

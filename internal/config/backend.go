@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
 // BackendConfig is the backend block of the configuration: the inference server in the same pod.
@@ -22,6 +23,9 @@ type BackendConfig struct {
 	Headers map[string]HeaderConfig `yaml:"headers"`
 	// Workers is the number of processes behind the backend's port, each of which must be warmed. "auto" takes it from the server type; a number helps where it cannot be known.
 	Workers units.Auto[int] `yaml:"workers"`
+	// Transport carries users' HTTP/1 requests to the backend. "standard" is the standard library's, which is slower and cannot tell a connection that the backend
+	// has just closed from one that is alive.
+	Transport proxy.Transport `yaml:"transport"`
 	// ConnectTimeout limits the making of one connection to the backend.
 	ConnectTimeout units.Duration `yaml:"connect_timeout"`
 	// IdleConnections are the connections to the backend that are kept for the next request.

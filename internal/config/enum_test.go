@@ -15,6 +15,7 @@ func TestEnumsSpeakTheirWords(t *testing.T) {
 	walk(t, BackendTypeValues(), "auto", "oip")
 	walk(t, ProviderValues(), "cpu", "cuda", "tensorrt")
 	walk(t, proxy.HeldPolicyValues(), "finish", "refuse")
+	walk(t, proxy.TransportValues(), "direct", "standard")
 	walk(t, LogLevelValues(), "debug", "info", "warn", "error")
 	walk(t, LogFormatValues(), "auto", "text", "json")
 	for level, want := range map[LogLevel]slog.Level{LevelDebug: slog.LevelDebug, LevelError: slog.LevelError} {

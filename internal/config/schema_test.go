@@ -142,6 +142,7 @@ func enums() map[reflect.Type][]any {
 		reflect.TypeFor[BackendType]():        words(BackendTypeValues()),
 		reflect.TypeFor[Provider]():           words(ProviderValues()),
 		reflect.TypeFor[proxy.HeldPolicy]():   words(proxy.HeldPolicyValues()),
+		reflect.TypeFor[proxy.Transport]():    words(proxy.TransportValues()),
 		reflect.TypeFor[LogLevel]():           words(LogLevelValues()),
 		reflect.TypeFor[LogFormat]():          words(LogFormatValues()),
 		reflect.TypeFor[circuit.WhileOpen]():  words(circuit.WhileOpenValues()),
