@@ -26,9 +26,9 @@ func (a *answerWriter) WriteHeader(status int) {
 		a.complete(a.Header())
 	}
 	a.ResponseWriter.WriteHeader(status)
-	if a.x.clock != nil {
-		a.x.clock.write()
-		defer a.x.clock.written()
+	if now := a.x.now; now != nil {
+		now.clock.write()
+		defer now.clock.written()
 	}
 	if status >= http.StatusOK && (a.length < 0 || a.length > smallAnswer) {
 		a.flush() // the first byte of the body may take its time
@@ -41,9 +41,9 @@ func (a *answerWriter) Write(p []byte) (int, error) {
 		a.WriteHeader(http.StatusOK)
 	}
 
-	if a.x.clock != nil {
-		a.x.clock.write()
-		defer a.x.clock.written()
+	if now := a.x.now; now != nil {
+		now.clock.write()
+		defer now.clock.written()
 	}
 	n, err := a.ResponseWriter.Write(p)
 	if a.written += int64(n); a.length < 0 || a.written < a.length {
@@ -80,8 +80,8 @@ func (a *answerWriter) complete(h http.Header) {
 // timing is the value of Server-Timing, in milliseconds.
 func (x *exchange) timing() string {
 	value := appendMilliseconds(append(make([]byte, 0, 48), "hold;dur="...), x.ticket.Held())
-	if !x.began.IsZero() {
-		value = appendMilliseconds(append(value, ", backend;dur="...), time.Since(x.began))
+	if x.now != nil && !x.now.began.IsZero() {
+		value = appendMilliseconds(append(value, ", backend;dur="...), time.Since(x.now.began))
 	}
 
 	return string(value)

@@ -129,6 +129,14 @@ func (b *Body) ended() bool {
 	return b.err != nil
 }
 
+// awaited says whether the client waits for a word before it sends the body.
+func (b *Body) awaited() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.expects && !b.touched
+}
+
 // broken returns why the client did not send the whole body, or nil.
 func (b *Body) broken() error {
 	b.mu.Lock()

@@ -1,30 +1,9 @@
 package proxy
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"time"
 )
-
-// timeUpError is the cause with which one of our own clocks ends an exchange.
-type timeUpError struct{ reason Reason }
-
-func (e timeUpError) Error() string { return reasons[e.reason].title }
-
-// blamesBackend says whether it was the backend that let the time pass.
-func (e timeUpError) blamesBackend() bool {
-	return e.reason != TunnelIdleTimeout && e.reason != WriteStallTimeout
-}
-
-// timeUp returns why a clock of ours ended ctx, if one did.
-func timeUp(ctx context.Context) (cause timeUpError, ok bool) {
-	if ctx.Err() == nil {
-		return timeUpError{}, false
-	}
-
-	return errors.AsType[timeUpError](context.Cause(ctx))
-}
 
 // wait is something that an exchange waits for, with a limit of its own.
 type wait uint8
@@ -46,9 +25,8 @@ var timesUp = [waits]Reason{UploadIdleTimeout, FirstByteTimeout, StreamIdleTimeo
 //
 // There is one timer for all waits, and bytes do not reset it: when it fires it sees what is still waited for, and sleeps until that is due.
 type clock struct {
-	limits [waits]time.Duration // 0: none
-	cancel context.CancelCauseFunc
-	client *answerWriter // whose writes are broken when they take too long
+	limits  [waits]time.Duration // 0: none
+	attempt *attempt
 
 	mu       sync.Mutex
 	since    [waits]time.Time // zero: not waiting
@@ -60,22 +38,32 @@ type clock struct {
 	reading  bool // somebody waits for the backend
 	answered bool // the answer's body has begun
 	stopped  bool
+	up       bool // time is up, for the reason that follows
+	reason   Reason
 }
 
-// start begins an attempt that cancel ends.
-func (c *clock) start(limits TimeoutsConfig, open bool, cancel context.CancelCauseFunc, client *answerWriter) {
+// start begins the watch over a.
+func (c *clock) start(limits TimeoutsConfig, a *attempt) {
 	c.limits = [waits]time.Duration{
 		limits.UploadIdle.Std(), limits.FirstByte.Std(), limits.StreamIdle.Std(), limits.TunnelIdle.Std(), limits.WriteStall.Std(),
 	}
-	c.cancel, c.client, c.open = cancel, client, open
+	c.attempt, c.open = a, a.x.grpc && a.x.body != nil
 	if limits.Total > 0 {
-		c.total = time.AfterFunc(limits.Total.Std(), func() { cancel(timeUpError{TotalTimeout}) })
+		c.total = time.AfterFunc(limits.Total.Std(), c.fireTotal)
 	}
-	if open {
+	if c.open {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.begin(tunnelling)
 	}
+}
+
+// timeUp returns why the attempt was ended, if it was for taking too long.
+func (c *clock) timeUp() (reason Reason, up bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.reason, c.up
 }
 
 // asked says that the backend's side wants more of the request: it has taken all it was given.
@@ -242,11 +230,27 @@ func (c *clock) fire() {
 
 			continue
 		}
-		c.cancel(timeUpError{timesUp[w]})
+		c.over(timesUp[w])
 		if wait(w) == writing {
-			c.client.interrupt()
+			c.attempt.x.answer.interrupt()
 		}
 
 		return
 	}
+}
+
+func (c *clock) fireTotal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.over(TotalTimeout)
+	}
+}
+
+// over ends the attempt. The caller holds the lock.
+func (c *clock) over(reason Reason) {
+	if !c.up {
+		c.up, c.reason = true, reason
+	}
+	c.attempt.abort()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
 )
 
 // deadline is when a caller stops waiting. The zero deadline is none.
@@ -72,17 +73,19 @@ func (x *exchange) expired() bool {
 	return !x.deadline.at.IsZero() && !time.Now().Before(x.deadline.at)
 }
 
-// passOn tells the backend what is left, in each header that the caller used and in its form.
-func (x *exchange) passOn(out http.Header) {
+// passOn adds what tells the backend how much time is left, in each header that the caller used and in its form.
+func (x *exchange) passOn(fields []upstream.Field) []upstream.Field {
 	spent := time.Since(x.arrived)
 	if !x.deadline.told || spent < leastSpent {
-		return
+		return fields
 	}
 	for _, header := range timeoutHeaders(x.grpc, x.h.tunable.Load().deadlineHeader) {
 		if timeout, ok := header.said(x.r.Header); ok {
-			out[header.name] = []string{header.write(max(1, timeout-spent))}
+			fields = append(fields, upstream.Field{Name: header.name, Value: header.write(max(1, timeout-spent))})
 		}
 	}
+
+	return fields
 }
 
 // grpcUnits are the units of grpc-timeout, finest first.

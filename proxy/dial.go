@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -91,7 +92,47 @@ func (c *backendConn) stale() bool {
 	return stale || err != nil
 }
 
-// newTransport returns a transport that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.
+// newDialer returns what makes one connection to address, within its time, with the handshake of TLS if secure. Its errors are *dialError.
+func newDialer(settings *Settings, address units.Address, secure bool) func(context.Context) (net.Conn, error) {
+	dial := settings.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{FallbackDelay: 100 * time.Millisecond}).DialContext
+	}
+
+	return func(ctx context.Context) (net.Conn, error) {
+		if settings.ConnectTimeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
+			defer cancel()
+		}
+		conn, err := dial(ctx, address.Network, address.Host)
+		if err != nil {
+			return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
+		}
+		if !secure {
+			return conn, nil
+		}
+		session := tls.Client(conn, &tls.Config{ServerName: hostOf(address), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+		if err := session.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+
+			return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
+		}
+
+		return session, nil
+	}
+}
+
+// hostOf is the name for which the backend's certificate must be.
+func hostOf(address units.Address) string {
+	if host, _, err := net.SplitHostPort(address.Host); err == nil {
+		return host
+	}
+
+	return address.Host
+}
+
+// newTransport returns a transport of the standard library that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.
 func newTransport(settings *Settings, address units.Address, h2c bool) *http.Transport {
 	protocols := &http.Protocols{}
 	switch {
@@ -102,27 +143,20 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 	default:
 		protocols.SetHTTP1(true)
 	}
-	dial := settings.DialContext
-	if dial == nil {
-		dial = (&net.Dialer{FallbackDelay: 100 * time.Millisecond}).DialContext
-	}
+	dial := newDialer(settings, address, false)
 
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if settings.ConnectTimeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
-				defer cancel()
-			}
-			conn, err := dial(ctx, address.Network, address.Host)
+			conn, err := dial(ctx)
 			if err != nil {
-				return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
+				return nil, err
 			}
+			if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+				if err := a.Dialed(); err != nil {
+					_ = conn.Close()
 
-			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.gated && x.h.gate.Mode() == Holding {
-				_ = conn.Close()
-
-				return nil, &dialError{errHoldsMeanwhile}
+					return nil, err
+				}
 			}
 
 			return &backendConn{Conn: conn}, nil

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"net/http/httptrace"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
@@ -12,6 +10,9 @@ import (
 
 // maxTries bounds how often a request that was never sent is tried again without having been held in between.
 const maxTries = 3
+
+// errUnfit is a request that cannot be written as it is.
+var errUnfit = errors.New("the request cannot be forwarded as it is")
 
 // errRefusedBusy is an answer that is thrown away, since the request goes back to the line.
 var errRefusedBusy = errors.New("forward request: the backend has too much to do")
@@ -31,36 +32,8 @@ type exchange struct {
 	whole    bool // the answer was written to its end
 	tries    int
 	sentBack int // times that the backend refused it as busy and it went back to the line
-
-	// What follows belongs to the present attempt.
-	ctx     context.Context //nolint:containedctx // the attempt's own
-	clock   *clock
-	judge   judge
-	upload  upload
-	began   time.Time
-	conn    *backendConn // nil: none was found
-	mark    int64        // bytes written on conn before us
-	found   bool         // a connection was found
-	failure error
-}
-
-// exchangeKey is the key of the exchange in the context of its attempts.
-type exchangeKey struct{}
-
-// attemptContext carries the exchange to the hooks of the reverse proxy.
-type attemptContext struct {
-	context.Context //nolint:containedctx // it is one
-
-	x *exchange
-}
-
-// Value implements [context.Context].
-func (c attemptContext) Value(key any) any {
-	if _, ok := key.(exchangeKey); ok {
-		return c.x
-	}
-
-	return c.Context.Value(key)
+	now      *attempt // the present one, or the latest; nil before the first
+	first    attempt
 }
 
 // run holds the request and forwards it, until it was answered.
@@ -108,73 +81,6 @@ func (x *exchange) turnAway(outcome Outcome) {
 	}
 }
 
-// attempt forwards the request once. It returns true when the request was not taken and goes back to the gate.
-func (x *exchange) attempt() (again bool) {
-	x.judge = judge{}
-	if x.gated {
-		x.judge.gate, x.judge.ticket = x.h.gate, &x.ticket
-		defer x.h.gate.Done(&x.ticket)
-		if x.h.settings.Breaker != nil {
-			allowed, err := x.h.settings.Breaker.Allow()
-			if err != nil {
-				return x.notAllowed(err)
-			}
-			x.judge.exchange = allowed
-		}
-		x.h.gate.inFlight.Add(1)
-		defer x.h.gate.inFlight.Add(-1)
-	}
-	defer x.judge.close()
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	defer cancel(nil)
-	x.clock = &clock{}
-	x.clock.start(x.h.tunable.Load().timeouts, x.grpc && x.body != nil, cancel, &x.answer)
-	defer x.clock.stop()
-	defer x.cutOff()
-	x.ctx, x.began, x.conn, x.found, x.failure = ctx, time.Now(), nil, false, nil
-	x.forward()
-	if x.failure != nil {
-		return x.settle(x.failure)
-	}
-	x.whole = true
-
-	return false
-}
-
-// forward runs the reverse proxy, which calls back: rewrite, head, failed.
-func (x *exchange) forward() {
-	ctx := httptrace.WithClientTrace(attemptContext{x.ctx, x}, &httptrace.ClientTrace{
-		GotConn:      x.gotConn,
-		WroteRequest: func(info httptrace.WroteRequestInfo) { x.wrote(info) },
-	})
-	out := x.r.WithContext(ctx)
-	if x.body != nil {
-		x.upload = x.body.begin(x.clock)
-		out.Body = x.upload
-	}
-	if x.grpc {
-		x.h.grpc.ServeHTTP(&x.answer, out)
-	} else {
-		x.h.http.ServeHTTP(&x.answer, out)
-	}
-}
-
-// gotConn is called before anything is written.
-func (x *exchange) gotConn(info httptrace.GotConnInfo) {
-	x.found = true
-	if conn, ok := info.Conn.(*backendConn); ok && !x.grpc { // an HTTP/2 connection is shared, so its count says nothing about us
-		x.conn, x.mark = conn, conn.written.Load()
-		conn.check.Store(info.Reused)
-	}
-}
-
-// wrote is called, possibly by another goroutine, once the request has left.
-func (x *exchange) wrote(info httptrace.WroteRequestInfo) {
-	if info.Err == nil {
-		x.clock.sent()
-	}
-}
-
 // notAllowed deals with a breaker that is open.
 func (x *exchange) notAllowed(err error) (again bool) {
 	x.tries++
@@ -191,7 +97,7 @@ func (x *exchange) notAllowed(err error) (again bool) {
 // settle deals with an attempt that brought no answer to hand on.
 func (x *exchange) settle(err error) (again bool) {
 	var dial *dialError
-	late, isLate := timeUp(x.ctx)
+	late, isLate := x.now.clock.timeUp()
 	switch {
 	case errors.Is(err, errRefusedBusy):
 		x.h.gate.Return(&x.ticket, x.arrived)
@@ -201,22 +107,21 @@ func (x *exchange) settle(err error) (again bool) {
 		x.leave()
 	case isLate:
 		if late.blamesBackend() {
-			x.judge.broke()
+			x.now.judge.broke()
 		}
-		x.refuse(late.reason)
+		x.refuse(late)
 	case errors.As(err, &dial):
 		return x.notConnected(dial)
-	case !x.found:
+	case errors.Is(err, errUnfit):
 		x.h.logger.Debug("request cannot be forwarded", "error", err)
 		x.refuse(BadRequest)
 	case x.unsent():
-		x.h.pools[0].CloseIdleConnections()
 		x.h.gate.Return(&x.ticket, x.arrived)
 
 		return true
 	default:
 		x.h.logger.Debug("backend broke the connection before an answer", "error", err)
-		x.judge.broke()
+		x.now.judge.broke()
 		x.suspect()
 		x.refuse(BackendBroke)
 	}
@@ -228,7 +133,7 @@ func (x *exchange) settle(err error) (again bool) {
 func (x *exchange) unsent() bool {
 	x.tries++
 
-	return x.gated && x.conn != nil && x.conn.written.Load() == x.mark && x.tries <= maxTries && (x.body == nil || x.body.rewind())
+	return x.gated && x.now.unsent() && x.tries <= maxTries && (x.body == nil || x.body.rewind())
 }
 
 // notConnected deals with an attempt for which there was no connection.
@@ -251,7 +156,7 @@ func (x *exchange) notConnected(dial *dialError) (again bool) {
 
 		return true
 	case dial.timeout():
-		x.judge.broke()
+		x.now.judge.broke()
 		x.suspect()
 		x.refuse(ConnectTimeout)
 
@@ -272,30 +177,6 @@ func (x *exchange) notConnected(dial *dialError) (again bool) {
 	x.h.gate.Return(&x.ticket, x.arrived)
 
 	return true
-}
-
-// streamBroke deals with an answer whose body broke off.
-func (x *exchange) streamBroke(err error) {
-	late, isLate := timeUp(x.ctx)
-	switch {
-	case x.r.Context().Err() != nil:
-		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
-	case isLate:
-		if late.blamesBackend() {
-			x.judge.broke()
-		}
-	default:
-		x.h.logger.Debug("backend broke its answer", "error", err)
-		x.judge.broke()
-		x.suspect()
-	}
-}
-
-// cutOff says in the log that time was up for the present attempt, which an answer that has begun does not tell.
-func (x *exchange) cutOff() {
-	if late, ok := timeUp(x.ctx); ok {
-		x.h.logger.Debug("exchange cut off", "reason", late.reason.String(), "after", time.Since(x.arrived))
-	}
 }
 
 // statusClientLeft is what logs say of a request whose client left, as nginx does. Nothing is written.

@@ -1,160 +1,77 @@
 package proxy
 
 import (
-	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
 )
 
-// newProxy returns the stdlib's reverse proxy, taught to leave things alone.
-func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httputil.ReverseProxy {
-	host := to.Host
+// authority is what stands for the backend in a URL. A socket's path is none.
+func authority(to units.Address) string {
 	if to.Network == "unix" {
-		host = "localhost" // a socket's path is no authority
-	}
-	scheme := "http"
-	if to.TLS {
-		scheme = "https"
+		return "localhost"
 	}
 
-	return &httputil.ReverseProxy{
-		Transport:  transport,
-		BufferPool: buffers{},
-		ErrorLog:   slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host = scheme, host
-			keepTarget(p.Out, p.In, to.Base)
-			keepHeaders(p.Out, p.In)
-			p.Out.Header.Add(loopHeader, h.instance)
-			if x, ok := p.In.Context().Value(exchangeKey{}).(*exchange); ok {
-				setMissing(p.Out.Header, "X-Request-Id", x.requestID())
-				x.passOn(p.Out.Header)
-				if p.Out.Body != nil {
-					p.Out.Body = x.upload // the reverse proxy wraps it so that Close does not reach it
-				}
-			}
-			preventReplay(p.Out)
-		},
-		ModifyResponse: func(res *http.Response) error {
-			if x, ok := res.Request.Context().Value(exchangeKey{}).(*exchange); ok {
-				return x.head(res)
-			}
-
-			return nil
-		},
-		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
-			if x, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
-				x.failure = err
-			}
-		},
-	}
+	return to.Host
 }
 
-// head is called with the head of the backend's answer.
-func (x *exchange) head(res *http.Response) error {
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		x.clock.tunnel()
-		if both, ok := res.Body.(io.ReadWriteCloser); ok {
-			res.Body = &tunnel{both, x.clock}
+// target returns the very bytes of the client's path and query below base: a parsed URL forgets how its path was escaped.
+func target(in *http.Request, base string) string {
+	text := in.RequestURI
+	if text == "*" {
+		return text
+	}
+	if !strings.HasPrefix(text, "/") { // in absolute form, as to a forward proxy
+		if _, after, ok := strings.Cut(text, "://"); ok {
+			text = after
 		}
-		x.judge.verdict = circuit.Good
-		x.judge.start()
-
-		return nil
-	}
-	limited := x.judge.head(res, x.grpc)
-	if limited && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
-		x.sentBack++
-
-		return errRefusedBusy
-	}
-	if x.body != nil {
-		x.body.forget()
-	}
-	x.answer.length = res.ContentLength
-	res.ContentLength = 0 // makes the reverse proxy leave flushing to us: it needs a timer, and often a goroutine, for each answer
-	res.Body = &answerBody{ReadCloser: res.Body, x: x, res: res}
-
-	return nil
-}
-
-// keepTarget sends the very bytes of the client's path and query: a parsed URL forgets how its path was escaped, and the reverse proxy drops
-// the parts of a query that it cannot parse.
-func keepTarget(out, in *http.Request, base string) {
-	out.URL.RawQuery = in.URL.RawQuery
-	path, _, _ := strings.Cut(in.RequestURI, "?")
-	switch {
-	case path == "*":
-		out.URL.Opaque = path
-	case strings.HasPrefix(path, "/") && (base != "" || !strings.HasPrefix(path, "//")):
-		out.URL.Opaque = base + path
-	}
-}
-
-// keepHeaders restores what the reverse proxy takes away, and adds where the request came from.
-func keepHeaders(out, in *http.Request) {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := in.Header[name]; ok {
-			out.Header[name] = values
+		if at := strings.IndexAny(text, "/?"); at < 0 {
+			text = "/"
+		} else if text = text[at:]; text[0] == '?' {
+			text = "/" + text
 		}
 	}
+	if base == "" {
+		return text
+	}
+
+	return base + text
+}
+
+// outgoing returns the fields that the request has for the backend besides its own headers, each in place of those of its name.
+func (a *attempt) outgoing() []upstream.Field {
+	x, in := a.x, a.x.r
+	fields := a.fields[:0]
 	if client, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
 		if prior := in.Header["X-Forwarded-For"]; len(prior) > 0 {
 			client = strings.Join(prior, ", ") + ", " + client
 		}
-		out.Header["X-Forwarded-For"] = []string{client}
+		fields = append(fields, upstream.Field{Name: "X-Forwarded-For", Value: client})
 	}
-	setMissing(out.Header, "X-Forwarded-Host", in.Host)
-	if in.TLS == nil {
-		setMissing(out.Header, "X-Forwarded-Proto", "http")
-	} else {
-		setMissing(out.Header, "X-Forwarded-Proto", "https")
+	if _, ok := in.Header["X-Forwarded-Host"]; !ok && in.Host != "" {
+		fields = append(fields, upstream.Field{Name: "X-Forwarded-Host", Value: in.Host})
 	}
-	// HTTP/2 by upgrade would take the connection out of our hands.
-	delete(out.Header, "Http2-Settings")
-	if strings.EqualFold(out.Header.Get("Upgrade"), "h2c") {
-		delete(out.Header, "Upgrade")
-		delete(out.Header, "Connection")
-	}
-	// The copy's own map would never see the values, which come after the body.
-	out.Trailer = in.Trailer
-}
-
-func setMissing(h http.Header, name, value string) {
-	if _, ok := h[name]; !ok && value != "" {
-		h[name] = []string{value}
-	}
-}
-
-// preventReplay keeps [http.Transport] from sending a request a second time by itself, which it does for requests without a body on a reused connection:
-// by then the backend may have taken the first one.
-func preventReplay(out *http.Request) {
-	if out.Body != nil {
-		return // never sent again without GetBody
-	}
-	switch out.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		// These are sent again only if one of these headers says that it is harmless. Any other spelling means the same on the wire and nothing to the transport.
-		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
-			if values, ok := out.Header[name]; ok {
-				delete(out.Header, name)
-				out.Header[strings.ToLower(name)] = values
-			}
+	if _, ok := in.Header["X-Forwarded-Proto"]; !ok {
+		proto := "http"
+		if in.TLS != nil {
+			proto = "https"
 		}
-	default:
-		// A body of no bytes, whose length is not announced, writes nothing and cannot be rewound.
-		out.Body = emptyBody{}
-		out.TransferEncoding = []string{"identity"}
+		fields = append(fields, upstream.Field{Name: "X-Forwarded-Proto", Value: proto})
 	}
+	for _, passed := range in.Header[loopHeader] {
+		fields = append(fields, upstream.Field{Name: loopHeader, Value: passed})
+	}
+	fields = append(fields, upstream.Field{Name: loopHeader, Value: x.h.instance})
+	if _, ok := in.Header["X-Request-Id"]; !ok {
+		fields = append(fields, upstream.Field{Name: "X-Request-Id", Value: x.requestID()})
+	}
+
+	return x.passOn(fields)
 }
 
 // requestID returns the caller's request id, or one that is made up at the first call.
@@ -167,32 +84,4 @@ func (x *exchange) requestID() string {
 	}
 
 	return x.id
-}
-
-// emptyBody is a body of no bytes that the transport does not know to be empty.
-type emptyBody struct{}
-
-// Read implements [io.Reader].
-func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
-
-// Close implements [io.Closer].
-func (emptyBody) Close() error { return nil }
-
-// buffers lends the memory through which answers are copied.
-type buffers struct{}
-
-var bufferPool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
-
-// Get implements [httputil.BufferPool].
-func (buffers) Get() []byte {
-	buffer, _ := bufferPool.Get().(*[32 << 10]byte)
-
-	return buffer[:]
-}
-
-// Put implements [httputil.BufferPool].
-func (buffers) Put(b []byte) {
-	if len(b) == 32<<10 {
-		bufferPool.Put((*[32 << 10]byte)(b))
-	}
 }

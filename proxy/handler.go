@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
 )
 
 // loopHeader carries the instances of Pilotlight that a request has passed.
@@ -70,6 +71,7 @@ type Handler struct {
 	instance string
 	http     *httputil.ReverseProxy
 	grpc     *httputil.ReverseProxy
+	direct   *upstream.Transport // nil: everything goes by the standard transport
 	pools    [2]*http.Transport
 	logger   *slog.Logger
 	closing  atomic.Bool
@@ -100,6 +102,12 @@ func NewHandler(settings Settings) *Handler {
 	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
 	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
 	h.http = h.newProxy(h.pools[0], h.settings.Backend)
+	if settings.Transport == Direct {
+		h.direct = upstream.NewTransport(upstream.Settings{
+			Dial:    newDialer(&h.settings, h.settings.Backend, h.settings.Backend.TLS),
+			MaxIdle: settings.IdleConnections, IdleTimeout: settings.IdleTimeout,
+		})
+	}
 	h.grpc = h.newProxy(h.pools[1], h.settings.GRPC)
 
 	return h
@@ -121,18 +129,21 @@ func (h *Handler) Close() {
 	for _, pool := range h.pools {
 		pool.CloseIdleConnections()
 	}
+	if h.direct != nil {
+		h.direct.CloseIdleConnections()
+	}
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r)}
 	x.answer.ResponseWriter, x.answer.x = w, x
-	if r.ProtoMajor == 1 {
-		// Without it net/http reads the rest of the request before the first byte of an answer may leave.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-	}
 	x.body = newBody(w, r)
 	if x.body != nil {
+		if r.ProtoMajor == 1 {
+			// Without it net/http reads the rest of the request before the first byte of an answer may leave.
+			_ = http.NewResponseController(w).EnableFullDuplex()
+		}
 		defer x.close()
 	}
 	if reason, refused := h.unfit(r); refused {

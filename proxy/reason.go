@@ -128,3 +128,6 @@ func (r Reason) Status() int { return reasons[r].status }
 
 // Retryable says whether the same request may succeed later, and was not delivered.
 func (r Reason) Retryable() bool { return reasons[r].retry }
+
+// blamesBackend says, of a reason that one of our clocks gave, whether it was the backend that let the time pass.
+func (r Reason) blamesBackend() bool { return r != TunnelIdleTimeout && r != WriteStallTimeout }

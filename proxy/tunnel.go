@@ -1,6 +1,12 @@
 package proxy
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+)
 
 // tunnel is the backend's side of an upgraded connection. It tells the clock what moves through it.
 type tunnel struct {
@@ -33,3 +39,47 @@ func (t *tunnel) CloseWrite() error {
 
 	return t.Close()
 }
+
+// connect joins the client's connection with the backend's, which has switched to another protocol, until both sides have said their last.
+func (a *attempt) connect(header http.Header) error {
+	client, buffered, err := http.NewResponseController(a.x.answer.ResponseWriter).Hijack()
+	if err != nil {
+		return fmt.Errorf("switch protocols: %w", err)
+	}
+	defer func() { _ = client.Close() }()
+	a.tunnel.Store(&client)
+	head := &http.Response{StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Header: header}
+	if err := head.Write(buffered); err != nil {
+		a.x.leave()
+	}
+	if err := buffered.Flush(); err != nil {
+		a.x.leave()
+	}
+	backend := &tunnel{a.exchange.Tunnel(), &a.clock}
+	broken := func() {
+		_ = client.Close()
+		_ = backend.Close()
+	}
+	var up sync.WaitGroup
+	up.Go(func() {
+		if _, err := io.Copy(backend, buffered.Reader); err != nil || backend.CloseWrite() != nil {
+			broken()
+		}
+	})
+	if _, err := io.Copy(client, backend); err != nil || closeWrite(client) != nil {
+		broken()
+	}
+	up.Wait()
+
+	return nil
+}
+
+// closeWrite tells the client that the backend has said its last; what cannot be closed by halves is closed.
+func closeWrite(client net.Conn) error {
+	if half, ok := client.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite() //nolint:wrapcheck // told apart from nil only
+	}
+
+	return client.Close() //nolint:wrapcheck // as above
+}
+

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -17,15 +15,15 @@ const smallAnswer = 64 << 10
 //
 // A timely 4xx shows a backend that is alive; 408 and 429 say nothing. A 5xx is bad, but a 503 that names a time to come back says that the backend is busy,
 // not sick: no verdict, and fewer permits.
-func judgeStatus(res *http.Response) (verdict circuit.Verdict, busy bool) {
+func judgeStatus(status int, header http.Header) (verdict circuit.Verdict, busy bool) {
 	switch {
-	case res.StatusCode == http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests:
 		return circuit.None, true
-	case res.StatusCode == http.StatusRequestTimeout:
+	case status == http.StatusRequestTimeout:
 		return circuit.None, false
-	case res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != "":
+	case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "":
 		return circuit.None, true
-	case res.StatusCode >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError:
 		return circuit.Bad, false
 	default:
 		return circuit.Good, false
@@ -68,13 +66,13 @@ type judge struct {
 }
 
 // head takes what the answer's head says. It returns true when the backend refused as busy a request that a permit had let through.
-func (j *judge) head(res *http.Response, grpc bool) (limited bool) {
-	j.status, j.grpc = res.StatusCode, grpc
-	j.verdict, j.busy = judgeStatus(res)
-	if status := res.Header.Get("Grpc-Status"); grpc && status != "" && res.StatusCode == http.StatusOK {
-		j.verdict, j.busy = judgeGRPC(status)
+func (j *judge) head(status int, length int64, header http.Header, grpc bool) (limited bool) {
+	j.status, j.grpc = status, grpc
+	j.verdict, j.busy = judgeStatus(status, header)
+	if code := header.Get("Grpc-Status"); grpc && code != "" && status == http.StatusOK {
+		j.verdict, j.busy = judgeGRPC(code)
 	}
-	j.atEnd = res.ContentLength >= 0 && res.ContentLength <= smallAnswer
+	j.atEnd = length >= 0 && length <= smallAnswer
 	if j.busy && j.gate != nil {
 		return j.gate.Busy(j.ticket)
 	}
@@ -138,35 +136,6 @@ func (j *judge) broke() {
 
 // close ends the attempt.
 func (j *judge) close() { j.exchange.End(j.broken) }
-
-// answerBody is the body of an answer on its way to the client. It tells the clock and the judge what comes.
-type answerBody struct {
-	io.ReadCloser
-
-	x   *exchange
-	res *http.Response
-}
-
-// Read implements [io.Reader].
-func (a *answerBody) Read(p []byte) (int, error) {
-	a.x.clock.waiting()
-	n, err := a.ReadCloser.Read(p)
-	if n > 0 || err != nil {
-		a.x.clock.got()
-	}
-	if n > 0 {
-		a.x.judge.bytes(p[:n])
-	}
-	switch {
-	case err == nil:
-	case errors.Is(err, io.EOF):
-		a.x.judge.end(a.res.Trailer)
-	default:
-		a.x.streamBroke(err)
-	}
-
-	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
-}
 
 // isGRPC says whether r is a gRPC call. gRPC-Web is plain HTTP to us.
 func isGRPC(r *http.Request) bool {

@@ -33,7 +33,6 @@ type Answer struct {
 
 // readAnswer reads heads until that of the answer.
 func (e *Exchange) readAnswer() error {
-	e.silent = true
 	if err := e.awaitContinue(); err != nil {
 		return e.noAnswer(err)
 	}

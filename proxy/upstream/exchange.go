@@ -52,6 +52,7 @@ func (e *Exchange) Do(ctx context.Context, t *Transport, r *Request, w Watcher, 
 
 // once is Do on one connection.
 func (e *Exchange) once(ctx context.Context) error {
+	e.silent = true
 	if err := e.connect(ctx); err != nil {
 		return &Error{NotConnected, err}
 	}
@@ -68,6 +69,14 @@ func (e *Exchange) undelivered() bool {
 	defer e.mu.Unlock()
 
 	return !e.cancelled && e.conn != nil && e.opening != nil && e.silent && (e.conn.sent == e.before || e.conn.neverRead(e.before))
+}
+
+// Unsent says, after Do has failed, whether the request is known not to have reached the backend.
+func (e *Exchange) Unsent() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.conn != nil && e.upload == nil && e.conn.sent == e.before
 }
 
 // connect takes a connection.

@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
+)
+
+// attempt is one attempt to deliver a request to the backend and its answer to the client. It belongs to the goroutine of its handler; readers of
+// the body and timers that it leaves behind find it ended.
+type attempt struct {
+	x      *exchange
+	clock  clock
+	judge  judge
+	upload upload // of the body, if there is one
+	began  time.Time
+	cancel context.CancelFunc // of the standard transport; nil: the exchange is our own
+
+	tunnel atomic.Pointer[net.Conn] // the client's connection, once it has switched protocols
+
+	exchange upstream.Exchange
+	request  upstream.Request
+	fields   [12]upstream.Field // room for those of the request
+
+	// What follows is known of the standard transport.
+	conn  *backendConn // nil: none was found
+	mark  int64        // bytes written on conn before us
+	found bool         // a connection was found
+}
+
+// attempt forwards the request once. It returns true when the request was not taken and goes back to the gate.
+func (x *exchange) attempt() (again bool) {
+	a := &x.first
+	if x.now != nil {
+		a = new(attempt) // the first one's readers may still be there
+	}
+	x.now, a.x = a, x
+	if x.gated {
+		a.judge.gate, a.judge.ticket = x.h.gate, &x.ticket
+		defer x.h.gate.Done(&x.ticket)
+		if x.h.settings.Breaker != nil {
+			allowed, err := x.h.settings.Breaker.Allow()
+			if err != nil {
+				return x.notAllowed(err)
+			}
+			a.judge.exchange = allowed
+		}
+		x.h.gate.inFlight.Add(1)
+		defer x.h.gate.inFlight.Add(-1)
+	}
+	defer a.judge.close()
+	a.began = time.Now()
+	a.clock.start(x.h.tunable.Load().timeouts, a)
+	defer a.end()
+	if x.body != nil {
+		a.upload = x.body.begin(&a.clock)
+	}
+	forward := a.direct
+	if x.grpc || x.h.direct == nil {
+		forward = a.standard
+	}
+	if err := forward(); err != nil {
+		return x.settle(err)
+	}
+	x.whole = true
+
+	return false
+}
+
+// end ends the watch, and says in the log if time was up, which an answer that has begun does not tell.
+func (a *attempt) end() {
+	a.clock.stop()
+	if a.x.body != nil {
+		_ = a.upload.Close()
+	}
+	if reason, ok := a.clock.timeUp(); ok {
+		a.x.h.logger.Debug("exchange cut off", "reason", reason.String(), "after", time.Since(a.x.arrived))
+	}
+}
+
+// abort ends the attempt now, from any goroutine.
+func (a *attempt) abort() {
+	if a.cancel != nil {
+		a.cancel()
+
+		return
+	}
+	a.exchange.Cancel()
+	if client := a.tunnel.Load(); client != nil {
+		_ = (*client).Close()
+	}
+}
+
+// head takes the head of the backend's answer. It returns an error if the answer is thrown away, since the request goes back to the line.
+func (a *attempt) head(status int, length int64, header http.Header) error {
+	x := a.x
+	limited := a.judge.head(status, length, header, x.grpc)
+	if limited && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
+		x.sentBack++
+
+		return errRefusedBusy
+	}
+	if x.body != nil {
+		x.body.forget()
+	}
+	x.answer.length = length
+
+	return nil
+}
+
+// switched takes note that the backend has switched to another protocol.
+func (a *attempt) switched() {
+	a.clock.tunnel()
+	a.judge.verdict = circuit.Good
+	a.judge.start()
+}
+
+// streamBroke deals with an answer whose body broke off.
+func (a *attempt) streamBroke(err error) {
+	x := a.x
+	reason, late := a.clock.timeUp()
+	switch {
+	case x.r.Context().Err() != nil:
+		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
+	case late:
+		if reason.blamesBackend() {
+			a.judge.broke()
+		}
+	default:
+		x.h.logger.Debug("backend broke its answer", "error", err)
+		a.judge.broke()
+		x.suspect()
+	}
+}

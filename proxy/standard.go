@@ -1,0 +1,220 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"strings"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// attemptKey is the key of the attempt in its context.
+type attemptKey struct{}
+
+// attemptContext carries the attempt to the hooks of the reverse proxy.
+type attemptContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	a *attempt
+}
+
+// Value implements [context.Context].
+func (c attemptContext) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return c.a
+	}
+
+	return c.Context.Value(key)
+}
+
+// attemptOf returns the attempt that a request of the reverse proxy belongs to.
+func attemptOf(r *http.Request) *attempt {
+	a, _ := r.Context().Value(attemptKey{}).(*attempt)
+
+	return a
+}
+
+// standardFailure is where the reverse proxy leaves the error of an attempt.
+type standardFailure struct {
+	http.ResponseWriter
+
+	err error
+}
+
+// Unwrap lets [http.ResponseController] reach what is below.
+func (f *standardFailure) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+// standard forwards the request by the standard library's reverse proxy, which calls back: rewrite, head, failed.
+func (a *attempt) standard() error {
+	x := a.x
+	ctx, cancel := context.WithCancel(x.r.Context())
+	defer cancel()
+	a.cancel = cancel
+	out := x.r.WithContext(httptrace.WithClientTrace(attemptContext{ctx, a}, &httptrace.ClientTrace{
+		GotConn: a.gotConn,
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				a.clock.sent()
+			}
+		},
+	}))
+	if x.body != nil {
+		out.Body = a.upload
+	}
+	failure := &standardFailure{ResponseWriter: &x.answer}
+	if x.grpc {
+		x.h.grpc.ServeHTTP(failure, out)
+	} else {
+		x.h.http.ServeHTTP(failure, out)
+	}
+	if failure.err != nil && !a.found && !isDial(failure.err) {
+		return errors.Join(errUnfit, failure.err)
+	}
+
+	return failure.err
+}
+
+func isDial(err error) bool {
+	_, ok := errors.AsType[*dialError](err)
+
+	return ok
+}
+
+// gotConn is called before anything is written.
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.found = true
+	if conn, ok := info.Conn.(*backendConn); ok && !a.x.grpc { // an HTTP/2 connection is shared, so its count says nothing about us
+		a.conn, a.mark = conn, conn.written.Load()
+		conn.check.Store(info.Reused)
+	}
+}
+
+// newProxy returns the stdlib's reverse proxy, taught to leave things alone.
+func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httputil.ReverseProxy {
+	scheme, host := "http", authority(to)
+	if to.TLS {
+		scheme = "https"
+	}
+
+	return &httputil.ReverseProxy{
+		Transport:  transport,
+		BufferPool: buffers{},
+		ErrorLog:   slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = scheme, host
+			p.Out.URL.Opaque, p.Out.URL.RawQuery = target(p.In, to.Base), ""
+			if strings.HasPrefix(p.Out.URL.Opaque, "//") {
+				p.Out.URL.Opaque = "//" + host + p.Out.URL.Opaque // or the transport would take it for a URL without a scheme
+			}
+			a := attemptOf(p.In)
+			keepHeaders(p.Out, p.In)
+			fields := a.outgoing()
+			for _, field := range fields {
+				delete(p.Out.Header, field.Name)
+			}
+			for _, field := range fields {
+				p.Out.Header.Add(field.Name, field.Value)
+			}
+			if p.Out.Body != nil {
+				p.Out.Body = a.upload // the reverse proxy wraps it so that Close does not reach it
+			}
+			preventReplay(p.Out)
+		},
+		ModifyResponse: func(res *http.Response) error { return attemptOf(res.Request).standardHead(res) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if failure, ok := w.(*standardFailure); ok {
+				failure.err = err
+			}
+		},
+	}
+}
+
+// standardHead is called with the head of the backend's answer.
+func (a *attempt) standardHead(res *http.Response) error {
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		a.switched()
+		if both, ok := res.Body.(io.ReadWriteCloser); ok {
+			res.Body = &tunnel{both, &a.clock}
+		}
+
+		return nil
+	}
+	if err := a.head(res.StatusCode, res.ContentLength, res.Header); err != nil {
+		return err
+	}
+	res.ContentLength = 0 // makes the reverse proxy leave flushing to us: it needs a timer, and often a goroutine, for each answer
+	res.Body = &answerBody{ReadCloser: res.Body, a: a, res: res}
+
+	return nil
+}
+
+// answerBody is the body of an answer on its way to the client. It tells the clock and the judge what comes.
+type answerBody struct {
+	io.ReadCloser
+
+	a   *attempt
+	res *http.Response
+}
+
+// Read implements [io.Reader].
+func (b *answerBody) Read(p []byte) (int, error) {
+	b.a.clock.waiting()
+	n, err := b.ReadCloser.Read(p)
+	b.a.read(p[:n], err, b.res.Trailer)
+
+	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
+}
+
+// keepHeaders restores what the reverse proxy takes away.
+func keepHeaders(out, in *http.Request) {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := in.Header[name]; ok {
+			out.Header[name] = values
+		}
+	}
+	// HTTP/2 by upgrade would take the connection out of our hands.
+	delete(out.Header, "Http2-Settings")
+	if strings.EqualFold(out.Header.Get("Upgrade"), "h2c") {
+		delete(out.Header, "Upgrade")
+		delete(out.Header, "Connection")
+	}
+	// The copy's own map would never see the values, which come after the body.
+	out.Trailer = in.Trailer
+}
+
+// preventReplay keeps [http.Transport] from sending a request a second time by itself, which it does for requests without a body on a reused connection:
+// by then the backend may have taken the first one.
+func preventReplay(out *http.Request) {
+	if out.Body != nil {
+		return // never sent again without GetBody
+	}
+	switch out.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		// These are sent again only if one of these headers says that it is harmless. Any other spelling means the same on the wire and nothing to the transport.
+		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+			if values, ok := out.Header[name]; ok {
+				delete(out.Header, name)
+				out.Header[strings.ToLower(name)] = values
+			}
+		}
+	default:
+		// A body of no bytes, whose length is not announced, writes nothing and cannot be rewound.
+		out.Body = emptyBody{}
+		out.TransferEncoding = []string{"identity"}
+	}
+}
+
+// emptyBody is a body of no bytes that the transport does not know to be empty.
+type emptyBody struct{}
+
+// Read implements [io.Reader].
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close implements [io.Closer].
+func (emptyBody) Close() error { return nil }
+
