@@ -59,6 +59,9 @@ func (x *exchange) attempt() (again bool) {
 	defer a.end()
 	if x.body != nil {
 		a.upload = x.body.begin(&a.clock)
+		if !x.body.small() {
+			x.body.watch(a.abort)
+		}
 	}
 	forward := a.direct
 	if x.grpc || x.h.direct == nil {

@@ -17,6 +17,8 @@ const (
 	// discardIdle and discardTotal bound how long the rest of an upload that nobody wants is read, so that the client sees the answer and not a reset.
 	discardIdle  = 5 * time.Second
 	discardTotal = 30 * time.Second
+	// smallBody is the length up to which it is not worth watching whether the client leaves while its body is not read, in bytes.
+	smallBody = 32 << 10
 )
 
 // Body is the body of one request. While the request is held a pump reads it into memory, within bounds; net/http notices that an HTTP/1 client has left
@@ -24,10 +26,11 @@ const (
 // Afterwards Read gives exactly the bytes that came from the client: those read ahead, then the rest straight from the connection.
 // One reader and the pump may work at the same time.
 type Body struct {
-	src    io.ReadCloser
-	writer http.ResponseWriter // reaches the read deadline of the connection
-	length int64               // -1: not known
-	http1  bool
+	src     io.ReadCloser
+	request *http.Request
+	writer  http.ResponseWriter // reaches the read deadline of the connection
+	length  int64               // -1: not known
+	http1   bool
 
 	budget   *budget // nil until memory is reserved
 	limit    int64   // the most bytes to read ahead
@@ -50,6 +53,8 @@ type Body struct {
 	spent    bool // nothing will be sent again: memory is freed once it has been read
 	turn     int  // counts the attempts to send
 	one      [1]byte
+	left     func()      // called when the client is seen to leave
+	patrol   *time.Timer // looks for it; nil: nobody does
 }
 
 // upload is a body as one attempt to send it sees it. A reader that an earlier attempt left behind gets nothing.
@@ -79,15 +84,15 @@ func (u upload) Close() error {
 	return nil
 }
 
-// newBody returns the body of r, or nil when it has none.
-func newBody(w http.ResponseWriter, r *http.Request) *Body {
+// init makes b the body of r, and says whether r has one.
+func (b *Body) init(w http.ResponseWriter, r *http.Request) bool {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-		return nil
+		return false
 	}
-	b := &Body{src: r.Body, writer: w, length: r.ContentLength, http1: r.ProtoMajor == 1, expects: r.Header["Expect"] != nil}
+	b.src, b.request, b.writer, b.length, b.http1, b.expects = r.Body, r, w, r.ContentLength, r.ProtoMajor == 1, r.Header["Expect"] != nil
 	b.changed.L = &b.mu
 
-	return b
+	return true
 }
 
 // reserve sets memory aside for reading ahead. A known length is reserved as a whole or refused, before any of it is read.
@@ -128,6 +133,9 @@ func (b *Body) ended() bool {
 
 	return b.err != nil
 }
+
+// small says whether the body is so small that it is read as a whole before anything else happens to it.
+func (b *Body) small() bool { return b.length > 0 && b.length <= smallBody }
 
 // awaited says whether the client waits for a word before it sends the body.
 func (b *Body) awaited() bool {
@@ -269,6 +277,9 @@ func (b *Body) finish(answered bool) {
 	defer b.mu.Unlock()
 	b.closed = true
 	b.changed.Broadcast()
+	if b.patrol != nil {
+		b.patrol.Stop()
+	}
 	defer b.free()
 	if b.err != nil || (!b.touched && (!b.http1 || b.expects)) {
 		return

@@ -22,7 +22,8 @@ type exchange struct {
 	h        *Handler
 	r        *http.Request
 	arrived  time.Time
-	body     *Body // nil: none
+	body     *Body // own, or nil: none
+	own      Body
 	ticket   Ticket
 	deadline deadline
 	answer   answerWriter
@@ -31,7 +32,7 @@ type exchange struct {
 	gated    bool // users' work: held, limited and judged
 	whole    bool // the answer was written to its end
 	tries    int
-	sentBack int // times that the backend refused it as busy and it went back to the line
+	sentBack int      // times that the backend refused it as busy and it went back to the line
 	now      *attempt // the present one, or the latest; nil before the first
 	first    attempt
 }

@@ -1,10 +1,11 @@
 package proxy
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -80,7 +81,12 @@ func (x *exchange) requestID() string {
 		x.id = x.r.Header.Get("X-Request-ID")
 	}
 	if x.id == "" {
-		x.id = strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // no secret
+		var random [16]byte
+		binary.NativeEndian.PutUint64(random[:8], rand.Uint64()) //nolint:gosec // no secret
+		binary.NativeEndian.PutUint64(random[8:], rand.Uint64()) //nolint:gosec // as above
+		var text [2 * len(random)]byte
+		hex.Encode(text[:], random[:])
+		x.id = string(text[:])
 	}
 
 	return x.id

@@ -138,8 +138,8 @@ func (h *Handler) Close() {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r)}
 	x.answer.ResponseWriter, x.answer.x = w, x
-	x.body = newBody(w, r)
-	if x.body != nil {
+	if x.own.init(w, r) {
+		x.body = &x.own
 		if r.ProtoMajor == 1 {
 			// Without it net/http reads the rest of the request before the first byte of an answer may leave.
 			_ = http.NewResponseController(w).EnableFullDuplex()

@@ -37,10 +37,13 @@ func (b *Body) run(g *Gate, t *Ticket) {
 	}
 	b.pumping = false
 	b.changed.Broadcast()
-	tell, err := !b.released && !b.closed, b.err
+	tell, ended, err := !b.released && !b.closed, b.err != nil, b.err
 	b.mu.Unlock()
 	if errors.Is(err, io.EOF) {
 		err = nil
+	}
+	if tell && !ended {
+		b.watch(func() { g.bodySettled(t, errClientLeft) })
 	}
 	if tell {
 		g.bodySettled(t, err)

@@ -31,6 +31,7 @@ func (h *Handler) Server() *http.Server {
 		ReadHeaderTimeout:            limits.HeaderTimeout.Std(),
 		MaxHeaderBytes:               int(limits.HeaderBytes),
 		IdleTimeout:                  idle,
+		ConnContext:                  withClient,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is for the backend
 		ErrorLog:                     slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{

@@ -217,4 +217,3 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
 // Close implements [io.Closer].
 func (emptyBody) Close() error { return nil }
-

@@ -82,4 +82,3 @@ func closeWrite(client net.Conn) error {
 
 	return client.Close() //nolint:wrapcheck // as above
 }
-

@@ -117,4 +117,3 @@ func (e *Exchange) parseTrailer(text string) error {
 		e.body.trailer[name] = append(e.body.trailer[name], value)
 	}
 }
-

@@ -96,8 +96,8 @@ func readHead(r *bufio.Reader) (string, error) {
 // silentWatcher is told and says nothing.
 type silentWatcher struct{}
 
-func (silentWatcher) Dialed() error              { return nil }
-func (silentWatcher) Sent()                      {}
+func (silentWatcher) Dialed() error            { return nil }
+func (silentWatcher) Sent()                    {}
 func (silentWatcher) Interim(int, http.Header) {}
 
 // result is what an exchange brought.

@@ -169,4 +169,3 @@ func cutLine(text string) (line, rest string) {
 
 	return strings.TrimSuffix(line, "\r"), rest
 }
-
