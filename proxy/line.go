@@ -11,7 +11,7 @@ func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 		return outcome
 	}
 	if body != nil {
-		body.pump(g, t)
+		body.pump(g, t) //nolint:contextcheck // it looks at the connection of its own request
 	}
 	select {
 	case outcome := <-t.wake:

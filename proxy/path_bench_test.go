@@ -27,7 +27,7 @@ func BenchmarkPath(b *testing.B) {
 		Transport:  &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true},
 		BufferPool: buffers{},
 	}
-	b.Run("floor", func(b *testing.B) { benchmarkPath(b, serve(b, &http.Server{Handler: floor})) }) //nolint:gosec // a benchmark's
+	b.Run("floor", func(b *testing.B) { benchmarkPath(b, serve(b, &http.Server{Handler: floor})) })
 	for _, kind := range TransportValues() {
 		b.Run(kind.String(), func(b *testing.B) {
 			settings := defaultSettings()

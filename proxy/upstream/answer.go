@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -26,6 +27,7 @@ type Answer struct {
 
 	body      body
 	silent    bool          // not one byte of an answer came
+	closed    bool          // the backend ended its side in order
 	reusable  bool          // the connection may serve another exchange once the body has ended
 	keepAlive time.Duration // for how long the backend keeps an unused connection; 0: it does not say
 	headBytes int           // of all heads read so far
@@ -80,7 +82,11 @@ func (e *Exchange) awaitContinue() error {
 }
 
 // noAnswer is the error for an answer that did not come, or not whole.
-func (*Exchange) noAnswer(err error) error { return &Error{Broken, fmt.Errorf("read answer: %w", err)} }
+func (e *Exchange) noAnswer(err error) error {
+	e.closed = errors.Is(err, io.EOF)
+
+	return &Error{Broken, fmt.Errorf("read answer: %w", err)}
+}
 
 // readHead reads one head, without the empty line that ends it.
 func (e *Exchange) readHead() (string, error) {

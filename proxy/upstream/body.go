@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -93,6 +94,10 @@ func (e *Exchange) readTrailer() error {
 		case err != nil:
 			return err //nolint:wrapcheck // it stands for the connection
 		case endsEmpty(*buffer):
+			if !bytes.HasSuffix(*buffer, []byte("\r\n")) {
+				return errors.New("read trailer: expected it to end with a carriage return and a line feed")
+			}
+
 			return e.parseTrailer(string(*buffer))
 		}
 	}

@@ -2,9 +2,9 @@ package upstream
 
 import "golang.org/x/sys/unix"
 
-// neverRead says whether no byte of what was written since the connection had sent before bytes can have reached the backend, whatever the error was.
-// It is the only place that may say so. The kernel at the other end acknowledges what it hands to a process; one that reset the connection without having acknowledged
-// anything had no process to hand it to.
+// neverRead says whether no byte of what was written since the connection had sent before bytes can have reached the backend's process. It is the only place that
+// may say so, and is to be asked only after the backend's side ended in order, without a byte: its last segment acknowledges all that had come by then, and what came
+// later met nobody, which the reset that followed tells. A reset by itself says nothing: it may come from a process that has read, while its acknowledgement was delayed.
 func (c *conn) neverRead(before uint64) bool {
 	if !c.counts {
 		return false

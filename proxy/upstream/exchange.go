@@ -50,6 +50,33 @@ func (e *Exchange) Do(ctx context.Context, t *Transport, r *Request, w Watcher, 
 	return err
 }
 
+// Unsent says, after Do has failed, whether the request is known not to have reached the backend.
+func (e *Exchange) Unsent() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.conn != nil && e.upload == nil && e.conn.sent == e.before
+}
+
+// Cancel ends the exchange now, from any goroutine; it closes the connection unless that has gone back already. It may be called more than once.
+func (e *Exchange) Cancel() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cancelled = true
+	if e.stop != nil {
+		e.stop()
+	}
+	if e.conn != nil {
+		_ = e.conn.Close()
+	}
+}
+
+// Close ends the exchange. The connection is kept for the next one only if the answer was read to its end before, and nothing is left to send.
+func (e *Exchange) Close() {
+	e.drop()
+	e.forget()
+}
+
 // once is Do on one connection.
 func (e *Exchange) once(ctx context.Context) error {
 	e.silent = true
@@ -63,20 +90,12 @@ func (e *Exchange) once(ctx context.Context) error {
 	return e.readAnswer()
 }
 
-// undelivered says whether the request is known not to have reached the backend, and can be sent once more.
+// undelivered says whether the request was put together, is known not to have reached the backend, and can be sent once more.
 func (e *Exchange) undelivered() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	return !e.cancelled && e.conn != nil && e.opening != nil && e.silent && (e.conn.sent == e.before || e.conn.neverRead(e.before))
-}
-
-// Unsent says, after Do has failed, whether the request is known not to have reached the backend.
-func (e *Exchange) Unsent() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	return e.conn != nil && e.upload == nil && e.conn.sent == e.before
+	return !e.cancelled && e.conn != nil && e.opening != nil && e.silent && (e.conn.sent == e.before || (e.closed && e.conn.neverRead(e.before)))
 }
 
 // connect takes a connection.
@@ -118,19 +137,6 @@ func (e *Exchange) cancellable(ctx context.Context) (context.Context, context.Ca
 	return ctx, stop
 }
 
-// Cancel ends the exchange now, from any goroutine; it closes the connection unless that has gone back already. It may be called more than once.
-func (e *Exchange) Cancel() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.cancelled = true
-	if e.stop != nil {
-		e.stop()
-	}
-	if e.conn != nil {
-		_ = e.conn.Close()
-	}
-}
-
 // abort cancels the exchange and says why.
 func (e *Exchange) abort(cause error) {
 	e.mu.Lock()
@@ -147,12 +153,6 @@ func (e *Exchange) broke() error {
 	defer e.mu.Unlock()
 
 	return e.cause
-}
-
-// Close ends the exchange. The connection is kept for the next one only if the answer was read to its end before, and nothing is left to send.
-func (e *Exchange) Close() {
-	e.drop()
-	e.forget()
 }
 
 // forget gives up what would be needed to send the request again.

@@ -129,10 +129,10 @@ func (m *message) frameBody() error {
 		if err != nil || value[0] == '+' {
 			return fmt.Errorf("Content-Length: expected a number of bytes, got %.80q", value)
 		}
-		if i > 0 && int64(length) != m.length { //nolint:gosec // at most 63 bits
+		if i > 0 && int64(length) != m.length {
 			return fmt.Errorf("Content-Length: expected one number, got %d and %d", m.length, length)
 		}
-		m.length = int64(length) //nolint:gosec // at most 63 bits
+		m.length = int64(length)
 	}
 	if len(lengths) > 1 {
 		m.header["Content-Length"] = lengths[:1]
@@ -155,7 +155,7 @@ func parseKeepAlive(values []string) time.Duration {
 		for parameter := range strings.SplitSeq(value, ",") {
 			name, seconds, _ := strings.Cut(textproto.TrimString(parameter), "=")
 			if n, err := strconv.ParseUint(seconds, 10, 16); err == nil && strings.EqualFold(name, "timeout") {
-				return max(time.Millisecond, time.Duration(n)*time.Second-time.Second/2) //nolint:gosec // at most 16 bits
+				return max(time.Millisecond, time.Duration(n)*time.Second-time.Second/2)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ type pool struct {
 	mu    sync.Mutex
 	idle  []*conn // oldest first
 	timer *time.Timer
-	armed bool
+	due   time.Time // when timer fires; zero when it is not set
 }
 
 // take returns a connection that is still good, or nil. Those found to be old or stale are closed.
@@ -65,20 +65,21 @@ func (p *pool) push(c *conn) bool {
 		return false
 	}
 	p.idle = append(p.idle, c)
-	if !c.expires.IsZero() && !p.armed {
-		p.arm(time.Until(c.expires))
-	}
+	p.arm(c.expires)
 
 	return true
 }
 
-// arm makes the pool look for old connections after d. The caller holds the lock.
-func (p *pool) arm(d time.Duration) {
-	p.armed = true
+// arm makes the pool look for old connections at that time, or before. The caller holds the lock.
+func (p *pool) arm(at time.Time) {
+	if at.IsZero() || (!p.due.IsZero() && !at.Before(p.due)) {
+		return
+	}
+	p.due = at
 	if p.timer == nil {
-		p.timer = time.AfterFunc(d, p.reap)
+		p.timer = time.AfterFunc(time.Until(at), p.reap)
 	} else {
-		p.timer.Reset(d)
+		p.timer.Reset(time.Until(at))
 	}
 }
 
@@ -86,9 +87,9 @@ func (p *pool) arm(d time.Duration) {
 func (p *pool) reap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed = false
+	p.due = time.Time{}
 	now := time.Now()
-	kept, next := p.idle[:0], time.Time{}
+	kept := p.idle[:0]
 	for _, c := range p.idle {
 		if c.expired(now) {
 			_ = c.Close()
@@ -96,15 +97,10 @@ func (p *pool) reap() {
 			continue
 		}
 		kept = append(kept, c)
-		if !c.expires.IsZero() && (next.IsZero() || c.expires.Before(next)) {
-			next = c.expires
-		}
+		p.arm(c.expires)
 	}
 	clear(p.idle[len(kept):])
 	p.idle = kept
-	if !next.IsZero() {
-		p.arm(next.Sub(now))
-	}
 }
 
 func (p *pool) closeAll() {
@@ -118,7 +114,7 @@ func (p *pool) closeAll() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	p.armed = false
+	p.due = time.Time{}
 }
 
 func (p *pool) len() int {

@@ -66,9 +66,13 @@ func (e *Exchange) open() error {
 	head, err := appendHead(*e.opening, e.request)
 	*e.opening = head
 	if err != nil {
+		e.forget()
+
 		return &Error{Unfit, err}
 	}
 	if err := e.inline(); err != nil {
+		e.forget()
+
 		return &Error{BodyBroken, err}
 	}
 

@@ -15,7 +15,7 @@ func (t *Tunnel) Read(p []byte) (int, error) { return t.conn.r.Read(p) } //nolin
 func (t *Tunnel) Write(p []byte) (int, error) { return t.conn.Conn.Write(p) } //nolint:wrapcheck // it stands for the connection
 
 // Close implements [io.Closer].
-func (t *Tunnel) Close() error { return t.conn.Conn.Close() } //nolint:wrapcheck // it stands for the connection
+func (t *Tunnel) Close() error { return t.conn.Close() } //nolint:wrapcheck // it stands for the connection
 
 // CloseWrite hands on a half-close. A connection that cannot be closed by halves is closed.
 func (t *Tunnel) CloseWrite() error {
