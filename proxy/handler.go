@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -179,15 +180,24 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 	case slices.Contains(r.Header[loopHeader], h.instance):
 		return Loop, true
 	}
-	for i := range len(r.RequestURI) {
-		// HTTP/2 lets bytes through that would end the request line of HTTP/1.
-		if c := r.RequestURI[i]; c <= ' ' || c > '~' {
-			return BadRequest, true
-		}
+	// HTTP/2 lets bytes through that would end the request line or the host of HTTP/1. A target such as a:80 has a scheme and neither authority nor path.
+	if !printable(r.RequestURI) || !printable(r.Host) || strings.ContainsAny(r.Host, `/?#@\<>"`) || r.URL.Opaque != "" {
+		return BadRequest, true
 	}
 	if h.denied(r) {
 		return PathDenied, true
 	}
 
 	return 0, false
+}
+
+// printable says whether text has neither spaces nor bytes that ASCII does not show.
+func printable(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c > '~' {
+			return false
+		}
+	}
+
+	return true
 }

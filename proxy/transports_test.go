@@ -1,0 +1,27 @@
+package proxy
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// bothTransports runs test for each way in which HTTP/1 requests reach the backend.
+func bothTransports(t *testing.T, test func(t *testing.T, transport Transport)) {
+	t.Helper()
+	for _, transport := range TransportValues() {
+		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
+	}
+}
+
+// over changes a rig's settings to transport.
+func over(transport Transport) func(*Settings, *GateSettings) {
+	return func(s *Settings, _ *GateSettings) { s.Transport = transport }
+}
+
+// settles fails the test if a goroutine that was not there at the beginning is there after everything that was cleaned up. Call it first, and not in a parallel test.
+func settles(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
