@@ -29,8 +29,8 @@ func ok(lines, body string) string { return "HTTP/1.1 200 OK\r\n" + lines + "\r\
 
 const (
 	stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"
-	// races is a flaw of net/http: a connection is put into the pool before a look at what its reader holds already.
-	races = "a connection may be used again before what is left in its reader is seen"
+	// raced is a flaw of net/http: a connection is put into the pool before a look at what its reader holds already.
+	raced = "a connection may be used again before what is left in its reader is seen"
 )
 
 var hostileAnswers = []hostileAnswer{
@@ -41,14 +41,14 @@ var hostileAnswers = []hostileAnswer{
 
 	// Answers that have no body, whatever they say.
 	{name: "204", bytes: "HTTP/1.1 204 No Content\r\n\r\n", status: []int{204}, keeps: true},
-	{name: "204 with a body", bytes: "HTTP/1.1 204 No Content\r\n\r\n" + stolen, status: []int{204}, may: races},
-	{name: "204 with a length and a body", bytes: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", status: []int{204, 502}, may: races},
-	{name: "204 with chunks", bytes: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n" + chunkedHello, status: []int{204, 502}, may: races},
+	{name: "204 with a body", bytes: "HTTP/1.1 204 No Content\r\n\r\n" + stolen, status: []int{204}, may: raced},
+	{name: "204 with a length and a body", bytes: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", status: []int{204, 502}, may: raced},
+	{name: "204 with chunks", bytes: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n" + chunkedHello, status: []int{204, 502}, may: raced},
 	{name: "304 with a length", bytes: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status: []int{304}},
-	{name: "304 with a body", bytes: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello", status: []int{304}, may: races},
+	{name: "304 with a body", bytes: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello", status: []int{304}, may: raced},
 	{name: "HEAD", method: http.MethodHead, bytes: ok("Content-Length: 5\r\n", ""), status: []int{200}, keeps: true},
-	{name: "HEAD with a body", method: http.MethodHead, bytes: ok("Content-Length: 5\r\n", "hello"), status: []int{200}, may: races},
-	{name: "HEAD with an answer for a body", method: http.MethodHead, bytes: ok("Content-Length: 44\r\n", stolen), status: []int{200}, may: races},
+	{name: "HEAD with a body", method: http.MethodHead, bytes: ok("Content-Length: 5\r\n", "hello"), status: []int{200}, may: raced},
+	{name: "HEAD with an answer for a body", method: http.MethodHead, bytes: ok("Content-Length: 44\r\n", stolen), status: []int{200}, may: raced},
 
 	// Interim answers.
 	{name: "interim answers", bytes: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 20) + ok("Content-Length: 5\r\n", "hello"), status: []int{200}, body: "hello", keeps: true},
@@ -68,9 +68,9 @@ var hostileAnswers = []hostileAnswer{
 	{name: "length with a sign", bytes: ok("Content-Length: +5\r\n", "hello"), status: []int{502}},
 	{name: "length beyond 63 bits", bytes: ok("Content-Length: 18446744073709551621\r\n", "hello"), status: []int{502}},
 	{name: "unknown encoding", bytes: ok("Transfer-Encoding: gzip, chunked\r\n", chunkedHello), status: []int{502}},
-	{name: "bytes after the body", bytes: ok("Content-Length: 5\r\n", "hello") + stolen, status: []int{200}, body: "hello", may: races},
-	{name: "bytes after the last chunk", bytes: ok("Transfer-Encoding: chunked\r\n", chunkedHello) + stolen, status: []int{200}, body: "hello", may: races},
-	{name: "line ends after the body", bytes: ok("Content-Length: 5\r\n", "hello") + "\r\n\r\n", status: []int{200}, body: "hello", may: races},
+	{name: "bytes after the body", bytes: ok("Content-Length: 5\r\n", "hello") + stolen, status: []int{200}, body: "hello", may: raced},
+	{name: "bytes after the last chunk", bytes: ok("Transfer-Encoding: chunked\r\n", chunkedHello) + stolen, status: []int{200}, body: "hello", may: raced},
+	{name: "line ends after the body", bytes: ok("Content-Length: 5\r\n", "hello") + "\r\n\r\n", status: []int{200}, body: "hello", may: raced},
 	{name: "close, and bytes after the body", bytes: ok("Connection: close\r\nContent-Length: 5\r\n", "hello") + stolen, status: []int{200}, body: "hello"},
 	{name: "less of a body than said", bytes: ok("Content-Length: 9\r\n", "hello"), hangUp: true, status: []int{200}, body: "hello", broken: true},
 	{name: "nothing of a body", bytes: ok("Content-Length: 9\r\n", ""), hangUp: true, status: []int{0, 200, 502}, broken: true},
@@ -227,7 +227,7 @@ func TestWordsOnAnIdleConnectionAreNoAnswer(t *testing.T) {
 				for _, target := range []string{"/next/0", "/next/1"} {
 					if got := client.ask(call{method: http.MethodPost, target: target, body: "x"}); got.Body != "own "+target {
 						if transport == Standard {
-							t.Logf("known: %s: %s got %+v", races, target, got)
+							t.Logf("known: %s: %s got %+v", raced, target, got)
 
 							continue
 						}
