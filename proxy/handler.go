@@ -184,11 +184,25 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 	if !printable(r.RequestURI) || !printable(r.Host) || strings.ContainsAny(r.Host, `/?#@\<>"`) || r.URL.Opaque != "" {
 		return BadRequest, true
 	}
+	if !sameLength(r) {
+		return BadRequest, true
+	}
 	if h.denied(r) {
 		return PathDenied, true
 	}
 
 	return 0, false
+}
+
+// sameLength says whether the length that r's head announces is the one that net/http goes by. To its HTTP/2 "5, 5" means no body, which comes nevertheless.
+func sameLength(r *http.Request) bool {
+	said := r.Header["Content-Length"]
+	if len(said) == 0 {
+		return true
+	}
+	length, err := strconv.ParseUint(said[0], 10, 63)
+
+	return err == nil && len(said) == 1 && int64(length) == r.ContentLength //nolint:gosec // of 63 bits
 }
 
 // printable says whether text has neither spaces nor bytes that ASCII does not show.
