@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // marker is a request that follows another on its connection. Whatever becomes of the one before, this must arrive as itself or not at all.
@@ -147,7 +148,7 @@ func TestHostileRequestsOverHTTP1(t *testing.T) {
 				r := socketRig(t, backend.address(), over(transport))
 				open(r.gate)
 				_, answers := r.raw(t, test.bytes+marker)
-				answered := 0
+				answered, begun := 0, time.Now()
 				for {
 					got, keep := readReply(answers, test.bytes[:strings.Index(test.bytes, " ")])
 					if got.Status != 0 {
@@ -156,6 +157,9 @@ func TestHostileRequestsOverHTTP1(t *testing.T) {
 					if !keep {
 						break
 					}
+				}
+				if took := time.Since(begun); took > 5*time.Second {
+					t.Errorf("no answer within %s", took)
 				}
 				test.judge(t, transport, backend.finish(t, r.handler), answered)
 			})
@@ -294,7 +298,7 @@ func TestHostileRequestsOverHTTP2(t *testing.T) {
 				r := socketRig(t, backend.address(), over(transport))
 				open(r.gate)
 				client := &asker2{t: t, dial: r.dial}
-				answered := 0
+				answered, begun := 0, time.Now()
 				for _, got := range []reply{
 					client.exchange(test.fields, test.body, test.trailer),
 					client.exchange(with2(":method", "GET", ":path", "/next"), "", nil),
@@ -302,6 +306,9 @@ func TestHostileRequestsOverHTTP2(t *testing.T) {
 					if got.Status != 0 {
 						answered++
 					}
+				}
+				if took := time.Since(begun); took > 5*time.Second {
+					t.Errorf("no answer within %s", took)
 				}
 				test.judge(t, transport, backend.finish(t, r.handler), answered)
 			})
