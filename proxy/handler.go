@@ -181,7 +181,7 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 		return Loop, true
 	}
 	// HTTP/2 lets bytes through that would end the request line or the host of HTTP/1. A target such as a:80 has a scheme and neither authority nor path.
-	if !printable(r.RequestURI) || !printable(r.Host) || strings.ContainsAny(r.Host, `/?#@\<>"`) || r.URL.Opaque != "" {
+	if !printable(r.RequestURI) || !fitHost(r.Host) || r.URL.Opaque != "" {
 		return BadRequest, true
 	}
 	if !sameLength(r) {
@@ -203,6 +203,19 @@ func sameLength(r *http.Request) bool {
 	length, err := strconv.ParseUint(said[0], 10, 63)
 
 	return err == nil && len(said) == 1 && int64(length) == r.ContentLength //nolint:gosec // of 63 bits
+}
+
+// fitHost says whether host is the name or the address of a host, perhaps with a port. None at all is fit as well.
+func fitHost(host string) bool {
+	name, port, _ := strings.Cut(host, ":")
+	if address, after, ok := strings.Cut(host, "]"); ok {
+		name, port, _ = strings.Cut(after, ":")
+		if name != "" || !strings.HasPrefix(address, "[") || strings.Trim(address[1:], "0123456789abcdefABCDEF:.") != "" {
+			return false
+		}
+	}
+
+	return printable(name) && !strings.ContainsAny(name, `/?#@\<>"[]^{|}`+"`") && strings.Trim(port, "0123456789") == ""
 }
 
 // printable says whether text has neither spaces nor bytes that ASCII does not show.

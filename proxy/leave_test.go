@@ -51,7 +51,14 @@ func (n *noted) loud() (texts []string) {
 	return texts
 }
 
-// says whether a line of that text with a status of 499 is there.
+// forget empties the log.
+func (n *noted) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = nil
+}
+
+// clientLeft says whether a line says so, with a status of 499.
 func (n *noted) clientLeft() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -182,7 +182,7 @@ var (
 
 	requestLine = regexp.MustCompile("^([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\\.1\r\n$")
 	headerLine  = regexp.MustCompile("^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([^\x00-\x08\x0a-\x1f\x7f]*)\r\n$")
-	hostPort    = regexp.MustCompile(`^([0-9A-Za-z._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?$`)
+	hostPort    = regexp.MustCompile(`^([0-9A-Za-z._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?$`)
 )
 
 // readStrictly reads one request, and says io.EOF where there is none.

@@ -107,6 +107,12 @@ var hostile1 = []hostile{
 	{name: "two hosts", bytes: "GET /a HTTP/1.1\r\nHost: h\r\nHost: other\r\n\r\n"},
 	{name: "space in the host", bytes: "GET /a HTTP/1.1\r\nHost: h other\r\n\r\n"},
 	{name: "path in the host", bytes: "GET /a HTTP/1.1\r\nHost: h/b\r\n\r\n"},
+	{name: "port that is none", bytes: "GET /a HTTP/1.1\r\nHost: h:8o\r\n\r\n"},
+	{name: "two ports", bytes: "GET /a HTTP/1.1\r\nHost: h:80:81\r\n\r\n"},
+	{name: "address in brackets", bytes: "GET /a HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", want: "GET /a", has: []string{"host: [::1]:80"}},
+	{name: "a name in brackets", bytes: "GET /a HTTP/1.1\r\nHost: [h]:80\r\n\r\n"},
+	{name: "a bracket that is not closed", bytes: "GET /a HTTP/1.1\r\nHost: [::1\r\n\r\n"},
+	{name: "an empty host", bytes: "GET /a HTTP/1.1\r\nHost:\r\n\r\n", want: "GET /a"},
 	{name: "user in the host", bytes: "GET /a HTTP/1.1\r\nHost: u@h\r\n\r\n"},
 
 	// Headers.
