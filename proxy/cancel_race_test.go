@@ -54,10 +54,13 @@ func (r *rig) direct(ctx context.Context, method, target, body string) *httptest
 // TestCancelledExchangeLeavesNothingToTheNext has users who leave at about the moment at which their answer ends, and others who get their connections afterwards.
 func TestCancelledExchangeLeavesNothingToTheNext(t *testing.T) {
 	settles(t)
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		backend := record(t, own)
 		dialled := &dials{}
-		r := socketRig(t, backend.address(), func(s *Settings, _ *GateSettings) { s.Transport, s.DialContext = transport, dialled.dial })
+		r := socketRig(t, backend.address(), func(s *Settings, _ *GateSettings) { 
+			s.Transport, s.DialContext = transport, dialled.dial
+			s.ConnectTimeout = 10 * time.Second // thousands of connections in a row
+		})
 		open(r.gate)
 		begun := time.Now()
 		for range 100 {
@@ -102,7 +105,7 @@ func TestCancelledExchangeLeavesNothingToTheNext(t *testing.T) {
 // TestCancelledStreamLeavesNothingToTheNext does the same in the middle of a body that the backend has written as a whole.
 func TestCancelledStreamLeavesNothingToTheNext(t *testing.T) {
 	settles(t)
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		backend := record(t, func(conn net.Conn, request received) bool {
 			if !strings.HasPrefix(request.target, "/leaves") {
 				return own(conn, request)
@@ -111,7 +114,7 @@ func TestCancelledStreamLeavesNothingToTheNext(t *testing.T) {
 
 			return err == nil
 		})
-		r := socketRig(t, backend.address(), over(transport))
+		r := socketRig(t, backend.address(), func(s *Settings, _ *GateSettings) { s.Transport, s.ConnectTimeout = transport, 10*time.Second })
 		open(r.gate)
 		for i := range races(t, transport) / 20 {
 			ctx, leave := context.WithCancel(t.Context())

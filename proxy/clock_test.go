@@ -21,7 +21,7 @@ const short = units.Duration(200 * time.Millisecond)
 // TestUploadThatTheBackendDoesNotTakeEnds has a backend that reads the head of a request and nothing else.
 func TestUploadThatTheBackendDoesNotTakeEnds(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, uploadThatTheBackendDoesNotTakeEnds)
+	perTransport(t, uploadThatTheBackendDoesNotTakeEnds)
 }
 
 func uploadThatTheBackendDoesNotTakeEnds(t *testing.T, transport Transport) {
@@ -46,7 +46,7 @@ func uploadThatTheBackendDoesNotTakeEnds(t *testing.T, transport Transport) {
 // TestSlowSenderIsNotABackendThatTakesNothing has a client that pauses for longer than the backend may take nothing.
 func TestSlowSenderIsNotABackendThatTakesNothing(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, slowSenderIsNotABackendThatTakesNothing)
+	perTransport(t, slowSenderIsNotABackendThatTakesNothing)
 }
 
 func slowSenderIsNotABackendThatTakesNothing(t *testing.T, transport Transport) {
@@ -75,7 +75,7 @@ func slowSenderIsNotABackendThatTakesNothing(t *testing.T, transport Transport) 
 // TestClientThatReadsNothingLosesItsAnswer has a backend with a large answer, which is not to blame. On HTTP/2 a neighbour on the connection is not disturbed.
 func TestClientThatReadsNothingLosesItsAnswer(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, clientThatReadsNothingLosesItsAnswer)
+	perTransport(t, clientThatReadsNothingLosesItsAnswer)
 }
 
 func clientThatReadsNothingLosesItsAnswer(t *testing.T, transport Transport) {
@@ -117,7 +117,7 @@ func clientThatReadsNothingLosesItsAnswer(t *testing.T, transport Transport) {
 // TestC14SilentTunnelEnds has a tunnel that lives for as long as bytes move, and no longer.
 func TestC14SilentTunnelEnds(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, silentTunnelEnds)
+	perTransport(t, silentTunnelEnds)
 }
 
 func silentTunnelEnds(t *testing.T, transport Transport) {

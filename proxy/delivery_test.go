@@ -22,7 +22,7 @@ import (
 
 func TestC19RequestIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, requestIsDeliveredOnce)
+	perTransport(t, requestIsDeliveredOnce)
 }
 
 func requestIsDeliveredOnce(t *testing.T, transport Transport) {
@@ -61,7 +61,7 @@ func requestIsDeliveredOnce(t *testing.T, transport Transport) {
 // TestC19RequestThatWasAnsweredIsNotSentAgain has a backend that answers 502 by itself, on a connection that was used before.
 func TestC19RequestThatWasAnsweredIsNotSentAgain(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		backend := record(t, func(conn net.Conn, request received) bool {
 			if request.target == "/warm" {
 				return own(conn, request)
@@ -132,7 +132,7 @@ func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
 // TestRequestOfWhichNothingWasWrittenIsSentAgain has pooled connections on which the first write fails.
 func TestRequestOfWhichNothingWasWrittenIsSentAgain(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, requestOfWhichNothingWasWrittenIsSentAgain)
+	perTransport(t, requestOfWhichNothingWasWrittenIsSentAgain)
 }
 
 func requestOfWhichNothingWasWrittenIsSentAgain(t *testing.T, transport Transport) {
@@ -172,7 +172,7 @@ func (c *failingConn) Write(p []byte) (int, error) {
 
 func TestRequestWhoseConnectFailsGoesBackToTheHead(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, requestWhoseConnectFailsGoesBackToTheHead)
+	perTransport(t, requestWhoseConnectFailsGoesBackToTheHead)
 }
 
 func requestWhoseConnectFailsGoesBackToTheHead(t *testing.T, transport Transport) {
@@ -263,7 +263,7 @@ func judged(t *testing.T, backend units.Address, change func(*Settings, *GateSet
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, verdicts)
+	perTransport(t, verdicts)
 }
 
 func verdicts(t *testing.T, transport Transport) {
@@ -324,7 +324,7 @@ func verdicts(t *testing.T, transport Transport) {
 
 func TestC42ClientThatLeavesIsNoVerdict(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, clientThatLeavesIsNoVerdict)
+	perTransport(t, clientThatLeavesIsNoVerdict)
 }
 
 func clientThatLeavesIsNoVerdict(t *testing.T, transport Transport) {
@@ -355,7 +355,7 @@ func clientThatLeavesIsNoVerdict(t *testing.T, transport Transport) {
 
 func TestC03TokenStreamsHaveNoTotalTimeout(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, tokenStreamsHaveNoTotalTimeout)
+	perTransport(t, tokenStreamsHaveNoTotalTimeout)
 }
 
 func tokenStreamsHaveNoTotalTimeout(t *testing.T, transport Transport) {
@@ -394,7 +394,7 @@ func tokenStreamsHaveNoTotalTimeout(t *testing.T, transport Transport) {
 // TestSlowReaderIsNotASilentBackend has a client that reads nothing for longer than the backend may be silent.
 func TestSlowReaderIsNotASilentBackend(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, slowReaderIsNotASilentBackend)
+	perTransport(t, slowReaderIsNotASilentBackend)
 }
 
 func slowReaderIsNotASilentBackend(t *testing.T, transport Transport) {

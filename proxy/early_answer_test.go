@@ -120,7 +120,7 @@ func (r *rig) uploadBlindly(t *testing.T) answer {
 // TestC01EarlyAnswerReachesTheClient has net/http's transport for its negative control: there a write that fails may hide the answer.
 func TestC01EarlyAnswerReachesTheClient(t *testing.T) {
 	settles(t)
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, test := range uploads {
 			t.Run(test.name, func(t *testing.T) {
 				var wrong []answer
@@ -153,7 +153,7 @@ func TestC01EarlyAnswerReachesTheClient(t *testing.T) {
 // TestEarlyAnswerDoesNotWaitForTheUpload has a client that stops sending in order to see what the backend says.
 func TestEarlyAnswerDoesNotWaitForTheUpload(t *testing.T) {
 	settles(t)
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		r := socketRig(t, rawBackend(t, func(n int, conn net.Conn, head string, rest *bufio.Reader) {
 			_, _ = io.CopyN(io.Discard, rest, 1000)
 			refuseEarly(n, conn, head, rest)
@@ -176,7 +176,7 @@ func TestEarlyAnswerDoesNotWaitForTheUpload(t *testing.T) {
 // TestBackendThatBreaksDuringAnUploadIsBroken is the opposite: the same end of the connection, without an answer.
 func TestBackendThatBreaksDuringAnUploadIsBroken(t *testing.T) {
 	settles(t)
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, test := range uploads {
 			t.Run(test.name, func(t *testing.T) {
 				backend := rawBackend(t, func(_ int, _ net.Conn, _ string, rest *bufio.Reader) {
@@ -219,7 +219,7 @@ func (c chunkWriter) Write(p []byte) (int, error) {
 func TestEchoThatAnswersBeforeTheEndDoesNotBlock(t *testing.T) {
 	settles(t)
 	const size = 16 << 20
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, chunked := range []bool{false, true} {
 			for _, h2 := range []bool{false, true} {
 				t.Run(fmt.Sprint(protocolName(h2), ", chunked ", chunked), func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestEchoThatAnswersBeforeTheEndDoesNotBlock(t *testing.T) {
 // TestPiecesGoBothWaysAtOnce has a client that sends each piece only after the one before came back.
 func TestPiecesGoBothWaysAtOnce(t *testing.T) {
 	settles(t)
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		r := socketRig(t, rawBackend(t, echoAtOnce), over(transport))
 		open(r.gate)
 		conn, answers := r.raw(t, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -63,7 +63,7 @@ func TestC16HoldEndsByEachRequestsOwnArrival(t *testing.T) {
 
 func TestC24HeldBodyArrivesByteForByte(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, heldBodyArrivesByteForByte)
+	perTransport(t, heldBodyArrivesByteForByte)
 }
 
 func heldBodyArrivesByteForByte(t *testing.T, transport Transport) {
@@ -181,7 +181,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 
 func TestC06ClientLeavesWhileHeld(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, clientLeavesWhileHeld)
+	perTransport(t, clientLeavesWhileHeld)
 }
 
 func clientLeavesWhileHeld(t *testing.T, transport Transport) {
@@ -217,7 +217,7 @@ func clientLeavesWhileHeld(t *testing.T, transport Transport) {
 
 func TestKeepAliveSurvivesTheHold(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, keepAliveSurvivesTheHold)
+	perTransport(t, keepAliveSurvivesTheHold)
 }
 
 func keepAliveSurvivesTheHold(t *testing.T, transport Transport) {
@@ -240,7 +240,7 @@ func keepAliveSurvivesTheHold(t *testing.T, transport Transport) {
 
 func TestExpectContinueIsAnsweredWhileHeld(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, expectContinueIsAnsweredWhileHeld)
+	perTransport(t, expectContinueIsAnsweredWhileHeld)
 }
 
 func expectContinueIsAnsweredWhileHeld(t *testing.T, transport Transport) {

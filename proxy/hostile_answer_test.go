@@ -146,7 +146,7 @@ func (h *hostileAnswer) ask(client asker) reply {
 
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, test := range hostileAnswers {
 			for _, h2 := range []bool{false, true} {
 				t.Run(test.name+" "+protocolName(h2), func(t *testing.T) {
@@ -202,7 +202,7 @@ func (h *hostileAnswer) judge(t *testing.T, transport Transport, got reply) {
 // TestWordsOnAnIdleConnectionAreNoAnswer has a backend that speaks, or leaves, on a connection that waits in the pool.
 func TestWordsOnAnIdleConnectionAreNoAnswer(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, words := range []string{stolen, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", "\r\n", "x", ""} {
 			t.Run(fmt.Sprintf("%.20q", words), func(t *testing.T) {
 				t.Parallel()

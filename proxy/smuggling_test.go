@@ -146,7 +146,7 @@ var hostile1 = []hostile{
 
 func TestHostileRequestsOverHTTP1(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, test := range hostile1 {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
@@ -296,7 +296,7 @@ func hostile2s() []hostile2 {
 
 func TestHostileRequestsOverHTTP2(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, test := range hostile2s() {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
@@ -325,7 +325,7 @@ func TestHostileRequestsOverHTTP2(t *testing.T) {
 // TestTrailersArriveOnlyWhereTheyAreAnnounced has trailers that would frame the next request if they were taken for headers.
 func TestTrailersArriveOnlyWhereTheyAreAnnounced(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, h2 := range []bool{false, true} {
 			backend := record(t, own)
 			r := socketRig(t, backend.address(), over(transport))

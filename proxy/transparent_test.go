@@ -34,7 +34,7 @@ func (r *rig) raw(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 
 func TestTargetsArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, targetsArriveAsTheyWereSent)
+	perTransport(t, targetsArriveAsTheyWereSent)
 }
 
 func targetsArriveAsTheyWereSent(t *testing.T, transport Transport) {
@@ -61,7 +61,7 @@ func targetsArriveAsTheyWereSent(t *testing.T, transport Transport) {
 
 func TestHeadersArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, headersArriveAsTheyWereSent)
+	perTransport(t, headersArriveAsTheyWereSent)
 }
 
 func headersArriveAsTheyWereSent(t *testing.T, transport Transport) {
@@ -103,7 +103,7 @@ func headersArriveAsTheyWereSent(t *testing.T, transport Transport) {
 
 func TestC12NothingIsUnpacked(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, nothingIsUnpacked)
+	perTransport(t, nothingIsUnpacked)
 }
 
 func nothingIsUnpacked(t *testing.T, transport Transport) {
@@ -142,7 +142,7 @@ func nothingIsUnpacked(t *testing.T, transport Transport) {
 
 func TestTrailersPassBothWays(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, trailersPassBothWays)
+	perTransport(t, trailersPassBothWays)
 }
 
 func trailersPassBothWays(t *testing.T, transport Transport) {
@@ -173,7 +173,7 @@ func trailersPassBothWays(t *testing.T, transport Transport) {
 
 func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, streamsAreFlushedAtOnce)
+	perTransport(t, streamsAreFlushedAtOnce)
 }
 
 func streamsAreFlushedAtOnce(t *testing.T, transport Transport) {
@@ -234,7 +234,7 @@ func streamsAreFlushedAtOnce(t *testing.T, transport Transport) {
 
 func TestC14TunnelOutlivesTheTimeouts(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, tunnelOutlivesTheTimeouts)
+	perTransport(t, tunnelOutlivesTheTimeouts)
 }
 
 func tunnelOutlivesTheTimeouts(t *testing.T, transport Transport) {
@@ -268,7 +268,7 @@ func tunnelOutlivesTheTimeouts(t *testing.T, transport Transport) {
 // TestC14EitherSideMayStopSpeaking has an end of a tunnel that half-closes, after which the other still has something to say.
 func TestC14EitherSideMayStopSpeaking(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, func(t *testing.T, transport Transport) {
+	perTransport(t, func(t *testing.T, transport Transport) {
 		for _, clientFirst := range []bool{true, false} {
 			t.Run(fmt.Sprint("client first ", clientFirst), func(t *testing.T) {
 				t.Parallel()
@@ -313,7 +313,7 @@ func converse(conn net.Conn, from io.Reader, first bool, text string) string {
 
 func TestInterimAnswersPass(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, interimAnswersPass)
+	perTransport(t, interimAnswersPass)
 }
 
 func interimAnswersPass(t *testing.T, transport Transport) {
@@ -332,7 +332,7 @@ func interimAnswersPass(t *testing.T, transport Transport) {
 
 func TestC15UnixSocketSeesTheClientsHost(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, unixSocketSeesTheClientsHost)
+	perTransport(t, unixSocketSeesTheClientsHost)
 }
 
 func unixSocketSeesTheClientsHost(t *testing.T, transport Transport) {
@@ -361,7 +361,7 @@ func unixSocketSeesTheClientsHost(t *testing.T, transport Transport) {
 
 func TestC71RequestThatComesBackIsRefused(t *testing.T) {
 	t.Parallel()
-	bothTransports(t, requestThatComesBackIsRefused)
+	perTransport(t, requestThatComesBackIsRefused)
 }
 
 func requestThatComesBackIsRefused(t *testing.T, transport Transport) {

@@ -6,8 +6,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// bothTransports runs test for each way in which HTTP/1 requests reach the backend.
-func bothTransports(t *testing.T, test func(t *testing.T, transport Transport)) {
+// perTransport runs test for each way in which HTTP/1 requests reach the backend.
+func perTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
 	t.Helper()
 	for _, transport := range TransportValues() {
 		t.Run(transport.String(), func(t *testing.T) { test(t, transport) })
