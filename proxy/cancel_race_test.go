@@ -57,7 +57,7 @@ func TestCancelledExchangeLeavesNothingToTheNext(t *testing.T) {
 	perTransport(t, func(t *testing.T, transport Transport) {
 		backend := record(t, own)
 		dialled := &dials{}
-		r := socketRig(t, backend.address(), func(s *Settings, _ *GateSettings) { 
+		r := socketRig(t, backend.address(), func(s *Settings, _ *GateSettings) {
 			s.Transport, s.DialContext = transport, dialled.dial
 			s.ConnectTimeout = 10 * time.Second // thousands of connections in a row
 		})

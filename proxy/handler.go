@@ -202,7 +202,7 @@ func sameLength(r *http.Request) bool {
 	}
 	length, err := strconv.ParseUint(said[0], 10, 63)
 
-	return err == nil && len(said) == 1 && int64(length) == r.ContentLength //nolint:gosec // of 63 bits
+	return err == nil && len(said) == 1 && int64(length) == r.ContentLength
 }
 
 // fitHost says whether host is the name or the address of a host, perhaps with a port. None at all is fit as well.

@@ -232,7 +232,7 @@ func readStrictly(conn io.Writer, reader *bufio.Reader) (received, error) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
 	}
 	if r.chunked {
-		err = r.readChunks(reader)
+		r.body, r.trailer, err = readChunks(reader)
 	} else if length > 0 {
 		body := make([]byte, length)
 		if _, err = io.ReadFull(reader, body); err != nil {
@@ -265,30 +265,29 @@ func readLines(reader *bufio.Reader) ([]string, error) {
 
 var chunkLine = regexp.MustCompile("^[0-9a-fA-F]{1,7}\r\n$")
 
-func (r *received) readChunks(reader *bufio.Reader) error {
-	var body strings.Builder
-	defer func() { r.body = body.String() }()
+func readChunks(reader *bufio.Reader) (body string, trailer []string, err error) {
+	var read strings.Builder
 	for {
 		line, err := reader.ReadString('\n')
 		if err != nil {
-			return errCutShort
+			return read.String(), nil, errCutShort
 		}
 		if !chunkLine.MatchString(line) {
-			return fmt.Errorf("chunk size %q", line)
+			return read.String(), nil, fmt.Errorf("chunk size %q", line)
 		}
 		size, _ := strconv.ParseInt(strings.TrimSpace(line), 16, 64)
 		if size == 0 {
-			r.trailer, err = readLines(reader)
+			trailer, err = readLines(reader)
 
-			return err
+			return read.String(), trailer, err
 		}
 		chunk := make([]byte, size+2)
 		if _, err := io.ReadFull(reader, chunk); err != nil {
-			return errCutShort
+			return read.String(), nil, errCutShort
 		}
 		if string(chunk[size:]) != "\r\n" {
-			return fmt.Errorf("end of a chunk %q", chunk[size:])
+			return read.String(), nil, fmt.Errorf("end of a chunk %q", chunk[size:])
 		}
-		body.Write(chunk[:size])
+		read.Write(chunk[:size])
 	}
 }
