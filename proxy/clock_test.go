@@ -21,10 +21,15 @@ const short = units.Duration(200 * time.Millisecond)
 // TestUploadThatTheBackendDoesNotTakeEnds has a backend that reads the head of a request and nothing else.
 func TestUploadThatTheBackendDoesNotTakeEnds(t *testing.T) {
 	t.Parallel()
+	perTransport(t, uploadThatTheBackendDoesNotTakeEnds)
+}
+
+func uploadThatTheBackendDoesNotTakeEnds(t *testing.T, transport Transport) {
+	t.Parallel()
 	for _, h2 := range []bool{false, true} {
 		left := make(chan struct{})
 		backend := rawBackend(t, func(_ int, _ net.Conn, _ string, _ *bufio.Reader) { <-left })
-		got, verdict, suspected := judged(t, backend, func(s *Settings, _ *GateSettings) { s.Timeouts.UploadIdle = short }, func(r *rig) answer {
+		got, verdict, suspected := judged(t, backend, func(s *Settings, _ *GateSettings) { s.Transport = transport; s.Timeouts.UploadIdle = short }, func(r *rig) answer {
 			defer close(left)
 			if h2 {
 				r.useHTTP2(t)
@@ -41,8 +46,16 @@ func TestUploadThatTheBackendDoesNotTakeEnds(t *testing.T) {
 // TestSlowSenderIsNotABackendThatTakesNothing has a client that pauses for longer than the backend may take nothing.
 func TestSlowSenderIsNotABackendThatTakesNothing(t *testing.T) {
 	t.Parallel()
+	perTransport(t, slowSenderIsNotABackendThatTakesNothing)
+}
+
+func slowSenderIsNotABackendThatTakesNothing(t *testing.T, transport Transport) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, end := memoryRig(t, echo, func(s *Settings, _ *GateSettings) { s.Timeouts.UploadIdle = units.Duration(time.Second) })
+		r, end := memoryRig(t, echo, func(s *Settings, _ *GateSettings) {
+			s.Transport = transport
+			s.Timeouts.UploadIdle = units.Duration(time.Second)
+		})
 		defer end()
 		open(r.gate)
 		body, client := io.Pipe()
@@ -62,13 +75,18 @@ func TestSlowSenderIsNotABackendThatTakesNothing(t *testing.T) {
 // TestClientThatReadsNothingLosesItsAnswer has a backend with a large answer, which is not to blame. On HTTP/2 a neighbour on the connection is not disturbed.
 func TestClientThatReadsNothingLosesItsAnswer(t *testing.T) {
 	t.Parallel()
+	perTransport(t, clientThatReadsNothingLosesItsAnswer)
+}
+
+func clientThatReadsNothingLosesItsAnswer(t *testing.T, transport Transport) {
+	t.Parallel()
 	for _, h2 := range []bool{false, true} {
 		backend := httpBackend(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/large" {
 				_, _ = w.Write(make([]byte, 64<<20))
 			}
 		})
-		_, verdict, suspected := judged(t, backend, func(s *Settings, _ *GateSettings) { s.Timeouts.WriteStall = short }, func(r *rig) answer {
+		_, verdict, suspected := judged(t, backend, func(s *Settings, _ *GateSettings) { s.Transport = transport; s.Timeouts.WriteStall = short }, func(r *rig) answer {
 			if h2 {
 				r.useHTTP2(t)
 			}
@@ -99,10 +117,15 @@ func TestClientThatReadsNothingLosesItsAnswer(t *testing.T) {
 // TestC14SilentTunnelEnds has a tunnel that lives for as long as bytes move, and no longer.
 func TestC14SilentTunnelEnds(t *testing.T) {
 	t.Parallel()
+	perTransport(t, silentTunnelEnds)
+}
+
+func silentTunnelEnds(t *testing.T, transport Transport) {
+	t.Parallel()
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(conn, rest)
-	}), func(s *Settings, _ *GateSettings) { s.Timeouts.TunnelIdle = 2 * short })
+	}), func(s *Settings, _ *GateSettings) { s.Transport = transport; s.Timeouts.TunnelIdle = 2 * short })
 	open(r.gate)
 	conn, answers := r.raw(t, "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	if head, err := readHead(answers); err != nil || !strings.HasPrefix(head, "HTTP/1.1 101") {

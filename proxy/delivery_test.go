@@ -22,6 +22,11 @@ import (
 
 func TestC19RequestIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
+	perTransport(t, requestIsDeliveredOnce)
+}
+
+func requestIsDeliveredOnce(t *testing.T, transport Transport) {
+	t.Parallel()
 	bodies := []struct{ name, request string }{
 		{"POST", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"},
 		{"POST with a key", "POST / HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n"},
@@ -39,7 +44,7 @@ func TestC19RequestIsDeliveredOnce(t *testing.T) {
 				if _, err := readHead(rest); err == nil {
 					delivered.Add(1)
 				}
-			}), nil)
+			}), over(transport))
 			open(r.gate)
 			if got := r.send(t.Context(), http.MethodGet, "/", nil); got.status != http.StatusOK {
 				t.Fatalf("%+v", got)
@@ -51,6 +56,35 @@ func TestC19RequestIsDeliveredOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestC19RequestThatWasAnsweredIsNotSentAgain has a backend that answers 502 by itself, on a connection that was used before.
+func TestC19RequestThatWasAnsweredIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	perTransport(t, func(t *testing.T, transport Transport) {
+		backend := record(t, func(conn net.Conn, request received) bool {
+			if request.target == "/warm" {
+				return own(conn, request)
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\nmine")
+
+			return false
+		})
+		r := socketRig(t, backend.address(), over(transport))
+		open(r.gate)
+		for _, header := range [][2]string{{"X-A", "1"}, {"Idempotency-Key", "k"}} {
+			for _, body := range []string{"prompt", ""} {
+				client := r.asker(t, false)
+				client.ask(call{method: http.MethodPost, target: "/warm"})
+				if got := client.ask(call{method: http.MethodPost, target: "/", header: [][2]string{header}, body: body}); got.Status != http.StatusBadGateway || got.Body != "mine" {
+					t.Errorf("got %+v", got)
+				}
+			}
+		}
+		if n := len(backend.requests()); n != 8 {
+			t.Errorf("%d requests arrived, want 4 and 4 to begin with", n)
+		}
+	})
 }
 
 func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
@@ -98,8 +132,14 @@ func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
 // TestRequestOfWhichNothingWasWrittenIsSentAgain has pooled connections on which the first write fails.
 func TestRequestOfWhichNothingWasWrittenIsSentAgain(t *testing.T) {
 	t.Parallel()
+	perTransport(t, requestOfWhichNothingWasWrittenIsSentAgain)
+}
+
+func requestOfWhichNothingWasWrittenIsSentAgain(t *testing.T, transport Transport) {
+	t.Parallel()
 	var refuse atomic.Bool
 	r := socketRig(t, httpBackend(t, echo), func(s *Settings, _ *GateSettings) {
+		s.Transport = transport
 		s.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 
@@ -132,6 +172,11 @@ func (c *failingConn) Write(p []byte) (int, error) {
 
 func TestRequestWhoseConnectFailsGoesBackToTheHead(t *testing.T) {
 	t.Parallel()
+	perTransport(t, requestWhoseConnectFailsGoesBackToTheHead)
+}
+
+func requestWhoseConnectFailsGoesBackToTheHead(t *testing.T, transport Transport) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Int64
 		var current atomic.Pointer[memnet.Listener]
@@ -140,6 +185,7 @@ func TestRequestWhoseConnectFailsGoesBackToTheHead(t *testing.T) {
 		current.Store(dead)
 		var gate *Gate
 		r, end := memoryRig(t, echo, func(s *Settings, _ *GateSettings) {
+			s.Transport = transport
 			s.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 				return current.Load().DialContext(ctx, network, address)
 			}
@@ -217,7 +263,13 @@ func judged(t *testing.T, backend units.Address, change func(*Settings, *GateSet
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
+	perTransport(t, verdicts)
+}
+
+func verdicts(t *testing.T, transport Transport) {
+	t.Parallel()
 	short := func(s *Settings, _ *GateSettings) {
+		s.Transport = transport
 		s.Timeouts = TimeoutsConfig{FirstByte: units.Duration(200 * time.Millisecond), StreamIdle: units.Duration(200 * time.Millisecond)}
 	}
 	plain := func(text string) func(net.Conn) { return func(c net.Conn) { _, _ = io.WriteString(c, text) } }
@@ -272,6 +324,11 @@ func TestVerdicts(t *testing.T) {
 
 func TestC42ClientThatLeavesIsNoVerdict(t *testing.T) {
 	t.Parallel()
+	perTransport(t, clientThatLeavesIsNoVerdict)
+}
+
+func clientThatLeavesIsNoVerdict(t *testing.T, transport Transport) {
+	t.Parallel()
 	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"} {
 		cancelled := make(chan struct{})
 		backend := rawBackend(t, func(_ int, conn net.Conn, _ string, _ *bufio.Reader) {
@@ -279,7 +336,7 @@ func TestC42ClientThatLeavesIsNoVerdict(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 			close(cancelled)
 		})
-		_, verdict, suspected := judged(t, backend, nil, func(r *rig) answer {
+		_, verdict, suspected := judged(t, backend, over(transport), func(r *rig) answer {
 			ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer leave()
 
@@ -298,6 +355,11 @@ func TestC42ClientThatLeavesIsNoVerdict(t *testing.T) {
 
 func TestC03TokenStreamsHaveNoTotalTimeout(t *testing.T) {
 	t.Parallel()
+	perTransport(t, tokenStreamsHaveNoTotalTimeout)
+}
+
+func tokenStreamsHaveNoTotalTimeout(t *testing.T, transport Transport) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, end := memoryRig(t, func(w http.ResponseWriter, r *http.Request) {
 			tokens := 60
@@ -313,6 +375,7 @@ func TestC03TokenStreamsHaveNoTotalTimeout(t *testing.T) {
 				<-r.Context().Done()
 			}
 		}, func(s *Settings, _ *GateSettings) {
+			s.Transport = transport
 			s.Timeouts = TimeoutsConfig{FirstByte: units.Duration(5 * time.Second), StreamIdle: units.Duration(3 * time.Second)}
 		})
 		defer end()
@@ -331,9 +394,15 @@ func TestC03TokenStreamsHaveNoTotalTimeout(t *testing.T) {
 // TestSlowReaderIsNotASilentBackend has a client that reads nothing for longer than the backend may be silent.
 func TestSlowReaderIsNotASilentBackend(t *testing.T) {
 	t.Parallel()
+	perTransport(t, slowReaderIsNotASilentBackend)
+}
+
+func slowReaderIsNotASilentBackend(t *testing.T, transport Transport) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size = 8 << 20
 		r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) }, func(s *Settings, _ *GateSettings) {
+			s.Transport = transport
 			s.Timeouts.StreamIdle, s.Timeouts.WriteStall = units.Duration(3*time.Second), units.Duration(2*time.Minute)
 		})
 		defer end()

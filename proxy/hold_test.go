@@ -63,6 +63,11 @@ func TestC16HoldEndsByEachRequestsOwnArrival(t *testing.T) {
 
 func TestC24HeldBodyArrivesByteForByte(t *testing.T) {
 	t.Parallel()
+	perTransport(t, heldBodyArrivesByteForByte)
+}
+
+func heldBodyArrivesByteForByte(t *testing.T, transport Transport) {
+	t.Parallel()
 	binary := make([]byte, 300<<10)
 	rand.Read(binary)
 	copy(binary, `{"inputs":[]}`+"\x00}")
@@ -87,7 +92,7 @@ func TestC24HeldBodyArrivesByteForByte(t *testing.T) {
 						w.WriteHeader(http.StatusTeapot)
 					}
 					echo(w, r)
-				}), nil)
+				}), over(transport))
 				if h2 {
 					r.useHTTP2(t)
 				}
@@ -176,6 +181,11 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 
 func TestC06ClientLeavesWhileHeld(t *testing.T) {
 	t.Parallel()
+	perTransport(t, clientLeavesWhileHeld)
+}
+
+func clientLeavesWhileHeld(t *testing.T, transport Transport) {
+	t.Parallel()
 	tests := []struct{ name, request string }{
 		{"no body", "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
 		{"whole body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"},
@@ -187,7 +197,7 @@ func TestC06ClientLeavesWhileHeld(t *testing.T) {
 			t.Run(fmt.Sprint(test.name, " reset ", reset), func(t *testing.T) {
 				t.Parallel()
 				var reached atomic.Bool
-				r := socketRig(t, httpBackend(t, func(http.ResponseWriter, *http.Request) { reached.Store(true) }), nil)
+				r := socketRig(t, httpBackend(t, func(http.ResponseWriter, *http.Request) { reached.Store(true) }), over(transport))
 				conn, _ := r.raw(t, test.request)
 				until(t, "held", r.held(1))
 				if reset {
@@ -207,7 +217,12 @@ func TestC06ClientLeavesWhileHeld(t *testing.T) {
 
 func TestKeepAliveSurvivesTheHold(t *testing.T) {
 	t.Parallel()
-	r := socketRig(t, httpBackend(t, echo), nil)
+	perTransport(t, keepAliveSurvivesTheHold)
+}
+
+func keepAliveSurvivesTheHold(t *testing.T, transport Transport) {
+	t.Parallel()
+	r := socketRig(t, httpBackend(t, echo), over(transport))
 	conn, answers := r.raw(t, "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\na")
 	until(t, "held", r.held(1))
 	open(r.gate)
@@ -225,7 +240,12 @@ func TestKeepAliveSurvivesTheHold(t *testing.T) {
 
 func TestExpectContinueIsAnsweredWhileHeld(t *testing.T) {
 	t.Parallel()
-	r := socketRig(t, httpBackend(t, echo), nil)
+	perTransport(t, expectContinueIsAnsweredWhileHeld)
+}
+
+func expectContinueIsAnsweredWhileHeld(t *testing.T, transport Transport) {
+	t.Parallel()
+	r := socketRig(t, httpBackend(t, echo), over(transport))
 	conn, answers := r.raw(t, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
 	if head, err := readHead(answers); err != nil || !strings.HasPrefix(head, "HTTP/1.1 100") {
 		t.Fatalf("%q, %v", head, err)

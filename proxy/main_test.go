@@ -11,5 +11,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(clientVariable) != "" {
 		os.Exit(benchmarkClient())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, lingering)
 }

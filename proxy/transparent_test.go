@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -33,11 +34,16 @@ func (r *rig) raw(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 
 func TestTargetsArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
+	perTransport(t, targetsArriveAsTheyWereSent)
+}
+
+func targetsArriveAsTheyWereSent(t *testing.T, transport Transport) {
+	t.Parallel()
 	heads := make(chan string, 1)
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, head string, _ *bufio.Reader) {
 		heads <- head
 		_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
-	}), nil)
+	}), over(transport))
 	open(r.gate)
 	for _, target := range []string{
 		"/", "/a%2Fb/c", "/a%2fb", "/v2/models/m%20x/infer", "/a|b\"c", "/a//b/../c/.", "/%41?x=%zz&y;z=1", "/p?", "/p?a=1&a=0&b", "//double//slash", "/x?q=a+b%20c#f",
@@ -55,11 +61,16 @@ func TestTargetsArriveAsTheyWereSent(t *testing.T) {
 
 func TestHeadersArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
+	perTransport(t, headersArriveAsTheyWereSent)
+}
+
+func headersArriveAsTheyWereSent(t *testing.T, transport Transport) {
+	t.Parallel()
 	heads := make(chan string, 1)
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, head string, _ *bufio.Reader) {
 		heads <- head
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Twice: b\r\nX-Twice: a\r\nServer-Timing: gpu;dur=3\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>")
-	}), nil)
+	}), over(transport))
 	open(r.gate)
 	_, answers := r.raw(t, "GET / HTTP/1.1\r\nHost: models.example:81\r\nX-Twice: b\r\nX-Twice: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n"+
 		"Idempotency-Key: k\r\nConnection: Upgrade, HTTP2-Settings, X-Hop\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nX-Hop: 1\r\n\r\n")
@@ -92,6 +103,11 @@ func TestHeadersArriveAsTheyWereSent(t *testing.T) {
 
 func TestC12NothingIsUnpacked(t *testing.T) {
 	t.Parallel()
+	perTransport(t, nothingIsUnpacked)
+}
+
+func nothingIsUnpacked(t *testing.T, transport Transport) {
+	t.Parallel()
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	_, _ = io.WriteString(writer, strings.Repeat("tensor ", 1000))
@@ -105,7 +121,7 @@ func TestC12NothingIsUnpacked(t *testing.T) {
 		w.Header().Set("ETag", `"e"`)
 		w.Header().Set("Content-Length", fmt.Sprint(packed.Len()))
 		_, _ = w.Write(packed.Bytes())
-	}), nil)
+	}), over(transport))
 	for _, name := range []string{"held", "passing"} {
 		request, _ := http.NewRequest(http.MethodPost, "http://"+r.front+"/", bytes.NewReader(packed.Bytes()))
 		request.Header.Set("Content-Encoding", "gzip")
@@ -126,12 +142,17 @@ func TestC12NothingIsUnpacked(t *testing.T) {
 
 func TestTrailersPassBothWays(t *testing.T) {
 	t.Parallel()
+	perTransport(t, trailersPassBothWays)
+}
+
+func trailersPassBothWays(t *testing.T, transport Transport) {
+	t.Parallel()
 	r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "X-Declared")
 		_, _ = io.Copy(w, r.Body)
 		w.Header().Set("X-Declared", r.Trailer.Get("X-Sum"))
 		w.Header().Set(http.TrailerPrefix+"X-Undeclared", "2")
-	}), nil)
+	}), over(transport))
 	for _, name := range []string{"held", "passing"} {
 		request, _ := http.NewRequest(http.MethodPost, "http://"+r.front+"/", io.MultiReader(strings.NewReader("body")))
 		request.Trailer = http.Header{"X-Sum": {"1"}}
@@ -152,27 +173,50 @@ func TestTrailersPassBothWays(t *testing.T) {
 
 func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, contentType := range []string{"text/event-stream; charset=utf-8", "application/x-ndjson", "", "known length"} {
-		t.Run(contentType, func(t *testing.T) {
+	perTransport(t, streamsAreFlushedAtOnce)
+}
+
+func streamsAreFlushedAtOnce(t *testing.T, transport Transport) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		method string
+		header http.Header
+		h2     bool // the client speaks it; with gRPC the backend as well, in DATA frames
+	}{
+		{"events", http.MethodGet, http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}, false},
+		{"lines", http.MethodGet, http.Header{"Content-Type": {"application/x-ndjson"}}, false},
+		{"no type", http.MethodGet, http.Header{"Content-Type": nil}, false},
+		{"known length", http.MethodGet, http.Header{"Content-Length": {"60"}}, false},
+		{"events h2", http.MethodGet, http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}, true},
+		{"lines h2", http.MethodGet, http.Header{"Content-Type": {"application/x-ndjson"}}, true},
+		{"no type h2", http.MethodGet, http.Header{"Content-Type": nil}, true},
+		{"known length h2", http.MethodGet, http.Header{"Content-Length": {"60"}}, true},
+		{"gRPC", http.MethodPost, http.Header{"Content-Type": {"application/grpc"}}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			next := make(chan struct{})
-			r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, _ *http.Request) {
-				switch contentType {
-				case "known length":
-					w.Header().Set("Content-Length", "60")
-				case "":
-					w.Header()["Content-Type"] = nil
-				default:
-					w.Header().Set("Content-Type", contentType)
+			r := socketRig(t, httpBackend(t, func(w http.ResponseWriter, r *http.Request) {
+				if (r.ProtoMajor == 2) != (test.name == "gRPC") {
+					t.Errorf("the backend is spoken to in %s", r.Proto)
 				}
+				maps.Copy(w.Header(), test.header)
 				for range 3 {
 					_, _ = fmt.Fprintf(w, "%20s", "piece\n")
 					_ = http.NewResponseController(w).Flush()
 					<-next
 				}
-			}), nil)
+			}), over(transport))
 			open(r.gate)
-			res, err := r.client.Get("http://" + r.front + "/")
+			if test.h2 {
+				r.useHTTP2(t)
+			}
+			request, _ := http.NewRequest(test.method, "http://"+r.front+"/", http.NoBody)
+			if test.name == "gRPC" {
+				request.Header = test.header.Clone()
+			}
+			res, err := r.client.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,10 +234,16 @@ func TestC02StreamsAreFlushedAtOnce(t *testing.T) {
 
 func TestC14TunnelOutlivesTheTimeouts(t *testing.T) {
 	t.Parallel()
+	perTransport(t, tunnelOutlivesTheTimeouts)
+}
+
+func tunnelOutlivesTheTimeouts(t *testing.T, transport Transport) {
+	t.Parallel()
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(conn, rest)
 	}), func(s *Settings, _ *GateSettings) {
+		s.Transport = transport
 		s.Timeouts.Total, s.Timeouts.FirstByte, s.Timeouts.StreamIdle = 1e9, 1e9, 1e9 // a loaded machine needs a part of it for the upgrade itself
 	})
 	open(r.gate)
@@ -215,11 +265,62 @@ func TestC14TunnelOutlivesTheTimeouts(t *testing.T) {
 	until(t, "the tunnel ends", r.quiet)
 }
 
+// TestC14EitherSideMayStopSpeaking has an end of a tunnel that half-closes, after which the other still has something to say.
+func TestC14EitherSideMayStopSpeaking(t *testing.T) {
+	t.Parallel()
+	perTransport(t, func(t *testing.T, transport Transport) {
+		for _, clientFirst := range []bool{true, false} {
+			t.Run(fmt.Sprint("client first ", clientFirst), func(t *testing.T) {
+				t.Parallel()
+				heard := make(chan string, 1)
+				r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, rest *bufio.Reader) {
+					_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+					heard <- converse(conn, rest, !clientFirst, "from the backend")
+				}), over(transport))
+				open(r.gate)
+				conn, answers := r.raw(t, "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+				if head, err := readHead(answers); err != nil || !strings.HasPrefix(head, "HTTP/1.1 101") {
+					t.Fatalf("%q, %v", head, err)
+				}
+				if got := converse(conn, answers, clientFirst, "from the client"); got != "from the backend" {
+					t.Errorf("the client heard %q", got)
+				}
+				if got := <-heard; got != "from the client" {
+					t.Errorf("the backend heard %q", got)
+				}
+				until(t, "the tunnel ends", r.quiet)
+			})
+		}
+	})
+}
+
+// converse says text and half-closes, before it has heard all of the other side or after, and returns that.
+func converse(conn net.Conn, from io.Reader, first bool, text string) string {
+	var heard []byte
+	if !first {
+		heard, _ = io.ReadAll(from)
+	}
+	_, _ = io.WriteString(conn, text)
+	if half, ok := conn.(*net.TCPConn); ok {
+		_ = half.CloseWrite()
+	}
+	if first {
+		heard, _ = io.ReadAll(from)
+	}
+
+	return string(heard)
+}
+
 func TestInterimAnswersPass(t *testing.T) {
+	t.Parallel()
+	perTransport(t, interimAnswersPass)
+}
+
+func interimAnswersPass(t *testing.T, transport Transport) {
 	t.Parallel()
 	r := socketRig(t, rawBackend(t, func(_ int, conn net.Conn, _ string, _ *bufio.Reader) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
-	}), nil)
+	}), over(transport))
 	open(r.gate)
 	_, answers := r.raw(t, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	first, _ := readHead(answers)
@@ -230,6 +331,11 @@ func TestInterimAnswersPass(t *testing.T) {
 }
 
 func TestC15UnixSocketSeesTheClientsHost(t *testing.T) {
+	t.Parallel()
+	perTransport(t, unixSocketSeesTheClientsHost)
+}
+
+func unixSocketSeesTheClientsHost(t *testing.T, transport Transport) {
 	t.Parallel()
 	path := t.TempDir() + "/backend.sock"
 	listener, err := net.Listen("unix", path)
@@ -245,7 +351,7 @@ func TestC15UnixSocketSeesTheClientsHost(t *testing.T) {
 	t.Cleanup(func() { shut(server); <-done })
 	address := tcp(path)
 	address.Network = "unix"
-	r := socketRig(t, address, nil)
+	r := socketRig(t, address, over(transport))
 	open(r.gate)
 	r.raw(t, "GET / HTTP/1.1\r\nHost: models.example\r\n\r\n")
 	if got := <-hosts; got != [2]string{"models.example", "127.0.0.1"} {
@@ -254,6 +360,11 @@ func TestC15UnixSocketSeesTheClientsHost(t *testing.T) {
 }
 
 func TestC71RequestThatComesBackIsRefused(t *testing.T) {
+	t.Parallel()
+	perTransport(t, requestThatComesBackIsRefused)
+}
+
+func requestThatComesBackIsRefused(t *testing.T, transport Transport) {
 	t.Parallel()
 	var r *rig
 	loop := httpBackend(t, func(w http.ResponseWriter, request *http.Request) {
@@ -269,7 +380,7 @@ func TestC71RequestThatComesBackIsRefused(t *testing.T) {
 		defer shut(res.Body)
 		w.WriteHeader(res.StatusCode)
 	})
-	r = socketRig(t, loop, nil)
+	r = socketRig(t, loop, over(transport))
 	open(r.gate)
 	if got := r.send(t.Context(), http.MethodGet, "/", nil); got.status != http.StatusLoopDetected {
 		t.Errorf("%+v", got)

@@ -60,9 +60,11 @@ func (a *attempt) connect(header http.Header) error {
 		_ = client.Close()
 		_ = backend.Close()
 	}
+	// What net/http has read ahead comes first. Its reader is of no use beyond: to it the client's half-close is the end of the request, which ends the tunnel.
+	ahead := io.LimitReader(buffered.Reader, int64(buffered.Reader.Buffered()))
 	var up sync.WaitGroup
 	up.Go(func() {
-		if _, err := io.Copy(backend, buffered.Reader); err != nil || backend.CloseWrite() != nil {
+		if _, err := io.Copy(backend, io.MultiReader(ahead, client)); err != nil || backend.CloseWrite() != nil {
 			broken()
 		}
 	})
