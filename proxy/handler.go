@@ -181,7 +181,7 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 		return Loop, true
 	}
 	// HTTP/2 lets bytes through that would end the request line or the host of HTTP/1. A target such as a:80 has a scheme and neither authority nor path.
-	if !printable(r.RequestURI) || !fitHost(r.Host) || r.URL.Opaque != "" {
+	if !printable(r.RequestURI) || !fitHost(r.Host) || (r.URL.Scheme != "" && r.URL.Host == "") {
 		return BadRequest, true
 	}
 	if !sameLength(r) {

@@ -98,6 +98,7 @@ var hostile1 = []hostile{
 	{name: "absolute target with a user", bytes: "GET http://user@models.example/a HTTP/1.1\r\nHost: other\r\n\r\n", want: "GET /a", has: []string{"host: models.example"}},
 	{name: "target that is a word", bytes: "GET a HTTP/1.1\r\nHost: h\r\n\r\n"},
 	{name: "target of a scheme without an authority", bytes: "GET a:80 HTTP/1.1\r\nHost: h\r\n\r\n"},
+	{name: "target of a scheme with a path only", bytes: "GET p:/models.example/a HTTP/1.1\r\nHost: h\r\n\r\n"},
 	{name: "absolute target with a space in its host", bytes: "GET http://h%20x/a HTTP/1.1\r\nHost: h\r\n\r\n"},
 	{name: "OPTIONS *", bytes: "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", want: "OPTIONS *"},
 	{name: "CONNECT", bytes: "CONNECT models.example:80 HTTP/1.1\r\nHost: models.example:80\r\n\r\n"},
