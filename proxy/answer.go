@@ -12,6 +12,7 @@ type answerWriter struct {
 
 	x       *exchange
 	wrote   bool
+	unread  bool  // the client is still sending a body that nobody will take
 	length  int64 // of the answer's body, where it is known; below 0 otherwise
 	written int64
 }
@@ -46,8 +47,8 @@ func (a *answerWriter) Write(p []byte) (int, error) {
 		defer now.clock.written()
 	}
 	n, err := a.ResponseWriter.Write(p)
-	if a.written += int64(n); a.length < 0 || a.written < a.length {
-		a.flush() // the end of an answer is flushed by the server
+	if a.written += int64(n); a.length < 0 || a.written < a.length || a.unread {
+		a.flush() // the end of an answer is flushed by the server, but not before the rest of an upload has been read
 	}
 
 	return n, err //nolint:wrapcheck // a writer hands errors on
@@ -67,8 +68,8 @@ func (a *answerWriter) complete(h http.Header) {
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // or net/http would guess one from the body
 	}
-	unread := x.body != nil && x.r.ProtoMajor == 1 && !x.body.ended()
-	if unread || x.h.closing.Load() {
+	a.unread = x.body != nil && x.r.ProtoMajor == 1 && !x.body.ended()
+	if a.unread || x.h.closing.Load() {
 		// The rest of an upload that the backend did not want would be taken for the next request. On HTTP/2 the header becomes a GOAWAY.
 		h.Set("Connection", "close")
 	}

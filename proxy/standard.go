@@ -107,9 +107,10 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 		ErrorLog:   slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = scheme, host
-			p.Out.URL.Opaque, p.Out.URL.RawQuery = target(p.In, to.Base), ""
-			if strings.HasPrefix(p.Out.URL.Opaque, "//") {
-				p.Out.URL.Opaque = "//" + host + p.Out.URL.Opaque // or the transport would take it for a URL without a scheme
+			if text := target(p.In, to.Base); strings.HasPrefix(text, "//") {
+				p.Out.URL.RawQuery = p.In.URL.RawQuery // an opaque URL would begin with an authority
+			} else {
+				p.Out.URL.Opaque, p.Out.URL.RawQuery, p.Out.URL.ForceQuery = text, "", false
 			}
 			a := attemptOf(p.In)
 			keepHeaders(p.Out, p.In)
