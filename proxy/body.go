@@ -50,6 +50,7 @@ type Body struct {
 	spent    bool // nothing will be sent again: memory is freed once it has been read
 	turn     int  // counts the attempts to send
 	one      [1]byte
+	bound    bodyLimit
 }
 
 // upload is a body as one attempt to send it sees it. A reader that an earlier attempt left behind gets nothing.
@@ -79,12 +80,13 @@ func (u upload) Close() error {
 	return nil
 }
 
-// newBody returns the body of r, or nil when it has none.
-func newBody(w http.ResponseWriter, r *http.Request) *Body {
+// newBody returns the body of r, or nil when it has none. limit is the most bytes that it may have, or with messages each gRPC message in it; 0 means no limit.
+func newBody(w http.ResponseWriter, r *http.Request, limit int64, messages bool) *Body {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
 	b := &Body{src: r.Body, writer: w, length: r.ContentLength, http1: r.ProtoMajor == 1, expects: r.Header["Expect"] != nil}
+	b.bound.most, b.bound.messages = limit, messages
 	b.changed.L = &b.mu
 
 	return b
@@ -126,10 +128,10 @@ func (b *Body) ended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	return b.err != nil
+	return b.err != nil && !b.bound.over
 }
 
-// broken returns why the client did not send the whole body, or nil.
+// broken returns why the client did not send the whole body, or no more of it was read, or nil.
 func (b *Body) broken() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,6 +223,9 @@ func (b *Body) readSource(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading, b.lent = false, false
+	if err = b.bound.saw(p[:n], err); b.bound.over {
+		n = 0
+	}
 	b.direct = b.direct || n > 0
 	if err != nil {
 		b.err = err
@@ -262,6 +267,9 @@ func (b *Body) finish(answered bool) {
 	b.closed = true
 	b.changed.Broadcast()
 	defer b.free()
+	if b.bound.over {
+		b.err = nil // what is too much is still on its way
+	}
 	if b.err != nil || (!b.touched && (!b.http1 || b.expects)) {
 		return
 	}

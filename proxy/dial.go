@@ -104,10 +104,10 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 	}
 	dial := settings.DialContext
 	if dial == nil {
-		dial = (&net.Dialer{FallbackDelay: 100 * time.Millisecond}).DialContext
+		dial = Dialer().DialContext
 	}
 
-	return &http.Transport{
+	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if settings.ConnectTimeout > 0 {
 				var cancel context.CancelFunc
@@ -135,4 +135,9 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 	}
+	if address.TLS {
+		transport.DialTLSContext = secured(transport.DialContext, settings, address, h2c)
+	}
+
+	return transport
 }

@@ -18,6 +18,8 @@ func TestEveryEnumHasItsWords(t *testing.T) {
 	walk(t, OutcomeValues(), Outcome(len(OutcomeValues())))
 	walk(t, HeldPolicyValues(), HeldPolicy(len(HeldPolicyValues())))
 	walk(t, ReasonValues(), Reason(len(ReasonValues())))
+	walk(t, ForwardedValues(), Forwarded(len(ForwardedValues())))
+	walk(t, TargetValues(), Target(len(TargetValues())))
 	if len(OutcomeValues()) != len(outcomes) {
 		t.Errorf("%d outcomes are counted, there are %d", len(outcomes), len(OutcomeValues()))
 	}

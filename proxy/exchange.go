@@ -27,8 +27,9 @@ type exchange struct {
 	answer   answerWriter
 	id       string // of the request: the caller's or ours
 	grpc     bool
-	gated    bool // users' work: held, limited and judged
-	whole    bool // the answer was written to its end
+	to       Target // of the listener
+	gated    bool   // users' work: held, limited and judged
+	whole    bool   // the answer was written to its end
 	tries    int
 	sentBack int // times that the backend refused it as busy and it went back to the line
 
@@ -152,7 +153,7 @@ func (x *exchange) forward() {
 		x.upload = x.body.begin(x.clock)
 		out.Body = x.upload
 	}
-	if x.grpc {
+	if x.overH2() {
 		x.h.grpc.ServeHTTP(&x.answer, out)
 	} else {
 		x.h.http.ServeHTTP(&x.answer, out)
@@ -162,7 +163,7 @@ func (x *exchange) forward() {
 // gotConn is called before anything is written.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.found = true
-	if conn, ok := info.Conn.(*backendConn); ok && !x.grpc { // an HTTP/2 connection is shared, so its count says nothing about us
+	if conn, ok := plainConn(info.Conn).(*backendConn); ok && !x.overH2() { // an HTTP/2 connection is shared, so its count says nothing about us
 		x.conn, x.mark = conn, conn.written.Load()
 		conn.check.Store(info.Reused)
 	}
@@ -280,6 +281,7 @@ func (x *exchange) streamBroke(err error) {
 	switch {
 	case x.r.Context().Err() != nil:
 		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
+	case x.tooLong(): // it was we who broke the request off
 	case isLate:
 		if late.blamesBackend() {
 			x.judge.broke()
@@ -303,6 +305,11 @@ const statusClientLeft = 499
 
 // leave ends an exchange whose client left, without a word: net/http would send an empty 200 if the handler just returned.
 func (x *exchange) leave() {
+	if x.tooLong() {
+		x.refuse(BodyLimit)
+
+		return
+	}
 	x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to say so
 }
@@ -316,7 +323,7 @@ func (x *exchange) suspect() {
 
 // refuse answers instead of the backend.
 func (x *exchange) refuse(reason Reason) {
-	rejection := &Rejection{Reason: reason, RetryAfter: x.h.gate.retryAfter()}
+	rejection := &Rejection{Reason: reason, Detail: x.h.limitOf(reason), RetryAfter: x.h.gate.retryAfter()}
 	x.h.logger.Debug("request refused", "reason", reason.String())
 	id := x.requestID()
 	clear(x.answer.Header()) // what an attempt may have left

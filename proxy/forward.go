@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
@@ -33,7 +32,7 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = scheme, host
 			keepTarget(p.Out, p.In, to.Base)
-			keepHeaders(p.Out, p.In)
+			keepHeaders(p.Out, p.In, h.settings.Forwarded)
 			p.Out.Header.Add(loopHeader, h.instance)
 			if x, ok := p.In.Context().Value(exchangeKey{}).(*exchange); ok {
 				setMissing(p.Out.Header, "X-Request-Id", x.requestID())
@@ -100,25 +99,15 @@ func keepTarget(out, in *http.Request, base string) {
 	}
 }
 
-// keepHeaders restores what the reverse proxy takes away, and adds where the request came from.
-func keepHeaders(out, in *http.Request) {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := in.Header[name]; ok {
+// keepHeaders restores what the reverse proxy takes away, and says where the request came from.
+func keepHeaders(out, in *http.Request, policy Forwarded) {
+	hop := policy.hop(in)
+	for _, name := range forwardedNames {
+		if values, ok := in.Header[name]; ok && !hop.replaces(name) {
 			out.Header[name] = values
 		}
 	}
-	if client, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
-		if prior := in.Header["X-Forwarded-For"]; len(prior) > 0 {
-			client = strings.Join(prior, ", ") + ", " + client
-		}
-		out.Header["X-Forwarded-For"] = []string{client}
-	}
-	setMissing(out.Header, "X-Forwarded-Host", in.Host)
-	if in.TLS == nil {
-		setMissing(out.Header, "X-Forwarded-Proto", "http")
-	} else {
-		setMissing(out.Header, "X-Forwarded-Proto", "https")
-	}
+	hop.apply(out.Header)
 	// HTTP/2 by upgrade would take the connection out of our hands.
 	delete(out.Header, "Http2-Settings")
 	if strings.EqualFold(out.Header.Get("Upgrade"), "h2c") {

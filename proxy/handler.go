@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -38,8 +39,16 @@ type Settings struct {
 	// IdleConnections is how many unused connections to the backend are kept, each for at most IdleTimeout.
 	IdleConnections int
 	IdleTimeout     time.Duration
-	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means 65 minutes, longer than Envoy's hour.
+	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means no limit.
 	ClientIdleTimeout time.Duration
+	// MaxConnectionAge is the age, give or take a tenth, from which on a client's connection ends with its next answer. 0 means no limit.
+	MaxConnectionAge time.Duration
+	// TLS is what clients are shown. Nil serves without TLS, over HTTP/1 and h2c.
+	TLS *tls.Config
+	// BackendTLS is how a backend at an https address is verified, and what it is shown. Nil verifies it against the system's roots.
+	BackendTLS *tls.Config
+	// Forwarded says what becomes of the headers that tell where a request came from.
+	Forwarded Forwarded
 	// Denied names the paths that are refused whatever the state. It gets them decoded, most often with dots resolved and without a slash at the end, and where
 	// servers may differ in how they read a path, more than once for a request. Nil denies none. A gRPC method is a path as well.
 	Denied func(path string) bool
@@ -59,9 +68,9 @@ type Settings struct {
 
 // Handler forwards each request to the backend, holding it while the gate holds.
 //
-// It changes nothing that it was not asked to change. The exceptions: hop-by-hop headers are those of each hop, X-Forwarded-For is extended,
-// X-Forwarded-Proto, X-Forwarded-Host and X-Request-Id are set where they are missing, X-Pilotlight-Via names this instance to the backend, the timeouts that callers state are reduced by what was spent here, and Server-Timing tells the client
-// about times. HTTP/1 writes headers in the order of their names; values of one name keep their order.
+// It changes nothing that it was not asked to change. The exceptions: hop-by-hop headers are those of each hop, what [Forwarded] says happens to the
+// headers that tell where a request came from, X-Request-Id is set where it is missing, X-Pilotlight-Via names this instance to the backend, the timeouts
+// that callers state are reduced by what was spent here, and Server-Timing tells the client about times. HTTP/1 writes headers in the order of their names; values of one name keep their order.
 type Handler struct {
 	settings Settings
 	gate     *Gate
@@ -70,6 +79,7 @@ type Handler struct {
 	grpc     *httputil.ReverseProxy
 	pools    [2]*http.Transport
 	logger   *slog.Logger
+	clients  connections
 	closing  atomic.Bool
 	tunable  atomic.Pointer[tunable]
 }
@@ -94,6 +104,7 @@ func NewHandler(settings Settings) *Handler {
 	if h.settings.Backend.IsZero() {
 		h.settings.Backend = h.settings.GRPC
 	}
+	h.clients.limit, h.clients.logger = int64(settings.Limits.Connections), h.logger
 	h.Configure(settings.Timeouts, settings.Hold, settings.ServerTiming)
 	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
 	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
@@ -123,17 +134,22 @@ func (h *Handler) Close() {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r)}
+	h.serve(w, r, ToHTTP) //nolint:contextcheck // the exchange has its request's context
+}
+
+// serve answers a request that came by a listener for to.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, to Target) {
+	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r), to: to}
 	x.answer.ResponseWriter, x.answer.x = w, x
 	if r.ProtoMajor == 1 {
 		// Without it net/http reads the rest of the request before the first byte of an answer may leave.
 		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
-	x.body = newBody(w, r)
+	x.body = newBody(w, r, int64(h.settings.Limits.Body), x.grpc)
 	if x.body != nil {
 		defer x.close()
 	}
-	if reason, refused := h.unfit(r); refused {
+	if reason, refused := h.unfit(x); refused {
 		x.refuse(reason)
 
 		return
@@ -141,7 +157,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.settings.ReadyPaths != nil {
 		if ready, ok := h.settings.ReadyPaths(r.URL.Path); ok {
 			if ready() {
-				x.attempt() //nolint:contextcheck // the exchange has its request's context
+				x.attempt()
 			} else {
 				x.refuse(NotReady)
 			}
@@ -150,21 +166,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if h.settings.LivePath != nil && h.settings.LivePath(r.URL.Path) {
-		x.attempt() //nolint:contextcheck // as above
+		x.attempt()
 
 		return
 	}
 	x.gated = true
-	x.run() //nolint:contextcheck // as above
+	x.run()
 }
 
 // unfit says why a request is refused whatever the state.
-func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
+func (h *Handler) unfit(x *exchange) (reason Reason, refused bool) {
+	r := x.r
 	switch {
 	case r.Method == http.MethodConnect:
 		return NoTunnels, true
 	case slices.Contains(r.Header[loopHeader], h.instance):
 		return Loop, true
+	case x.overH2() && r.Header["Upgrade"] != nil:
+		return NoTunnels, true // HTTP/2 has none of these
 	}
 	for i := range len(r.RequestURI) {
 		// HTTP/2 lets bytes through that would end the request line of HTTP/1.
@@ -176,5 +195,5 @@ func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
 		return PathDenied, true
 	}
 
-	return 0, false
+	return h.oversized(r, x.grpc)
 }

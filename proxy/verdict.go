@@ -161,6 +161,10 @@ func (a *answerBody) Read(p []byte) (int, error) {
 	case err == nil:
 	case errors.Is(err, io.EOF):
 		a.x.judge.end(a.res.Trailer)
+	case a.x.grpc && a.x.tooLong():
+		a.x.endCall(a.res)
+
+		return n, io.EOF
 	default:
 		a.x.streamBroke(err)
 	}
