@@ -39,7 +39,7 @@ func (p *pilot) listen(ctx context.Context) (listeners, error) {
 		ports = append(ports, port{fmt.Sprintf("extra[%d]", i), extra.Address, &opened.extra[i]})
 	}
 	for _, port := range ports {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, port.address.Network, port.address.Host)
+		listener, err := listenAt(ctx, port.address)
 		if err != nil {
 			return listeners{}, fmt.Errorf("listen for %s: %w", port.name, err)
 		}
