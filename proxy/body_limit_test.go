@@ -216,3 +216,25 @@ func TestBodyLimitFindsEachMessageHoweverItIsCut(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalReachesAClientThatSendsEverythingFirst has one that reads no answer before it has sent its last byte: closing on it would reset the connection.
+func TestARefusalReachesAClientThatSendsEverythingFirst(t *testing.T) {
+	t.Parallel()
+	r := socketRig(t, httpBackend(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), limitBody(64<<10))
+	open(r.gate)
+	conn, answers := r.raw(t, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat("x", 1<<20))
+	for range 16 {
+		if _, err := io.WriteString(conn, chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = io.WriteString(conn, "0\r\n\r\n")
+	res, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reason, _ := problemOf(t, res); reason != "body_limit" || !res.Close {
+		t.Errorf("%s, closes: %v", reason, res.Close)
+	}
+}

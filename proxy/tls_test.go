@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -230,5 +232,52 @@ func TestConnectionsOverTLSAreKept(t *testing.T) {
 	})
 	if verdict != (circuit.Tally{Good: 50}) || conns.Load() != 1 {
 		t.Errorf("%+v, over %d connections", verdict, conns.Load())
+	}
+}
+
+// breakable is a connection that can be made to take nothing any more.
+type breakable struct {
+	net.Conn
+
+	broken atomic.Bool
+}
+
+func (b *breakable) Write(p []byte) (int, error) {
+	if b.broken.Load() {
+		return 0, syscall.EPIPE
+	}
+
+	return b.Conn.Write(p)
+}
+
+// TestWhatWasNotWrittenOverTLSIsSentAgain has a kept connection that breaks before the first byte of the next request.
+func TestWhatWasNotWrittenOverTLSIsSentAgain(t *testing.T) {
+	t.Parallel()
+	server, roots := certify(t, "h")
+	conns := make(chan *breakable, 10)
+	_, verdict, _ := judged(t, secureBackend(t, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{server}}), func(s *Settings, _ *GateSettings) {
+		s.BackendTLS = &tls.Config{RootCAs: roots}
+		s.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := Dialer().DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			b := &breakable{Conn: conn}
+			conns <- b
+
+			return b, nil
+		}
+	}, func(r *rig) answer {
+		for i := range 3 {
+			if got := r.send(t.Context(), http.MethodPost, "/", strings.NewReader("q")); got.status != http.StatusOK {
+				t.Fatalf("request %d: %+v", i, got)
+			}
+			(<-conns).broken.Store(true)
+		}
+
+		return answer{}
+	})
+	if verdict.Bad != 0 || verdict.Good != 3 {
+		t.Errorf("%+v", verdict)
 	}
 }
