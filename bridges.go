@@ -20,7 +20,7 @@ import (
 
 // dial connects to the backend.
 func (p *pilot) dial(ctx context.Context) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, p.address.Network, p.address.Host)
+	return proxy.Dialer().DialContext(ctx, p.address.Network, p.address.Host)
 }
 
 // readyPath answers the backend's own ready paths truthfully on the data port.
@@ -86,7 +86,7 @@ func (p *pilot) gone() {
 
 // dialWarmed connects to the backend for a user's request. If another process answers than the one that was warmed, that is as good as nobody: the request is held.
 func (p *pilot) dialWarmed(ctx context.Context, network, address string) (net.Conn, error) {
-	connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	connection, err := proxy.Dialer().DialContext(ctx, network, address)
 	if err != nil || address != p.address.Host || p.incarnation.Same(time.Now()) {
 		return connection, err
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
@@ -49,11 +51,32 @@ func (p *pilot) drain(ctx context.Context) error {
 	case <-settle.C:
 	case <-ctx.Done():
 	}
-	if p.data.Shutdown(ctx) != nil {
+	if !p.shutdown(ctx) {
 		p.logger.Warn("the drain has reached its limit; what is left is cut off", "in_flight", p.gate.Snapshot().InFlight, "held", p.gate.Snapshot().Held)
-		_ = p.data.Close()
+		for _, server := range p.users() {
+			_ = server.Close()
+		}
 	}
 	p.machine.MoveAll(health.Stopped, "drained")
 
 	return nil
+}
+
+// users are the servers that answer users.
+func (p *pilot) users() []*http.Server { return append([]*http.Server{p.data}, p.extra...) }
+
+// shutdown ends the servers that answer users, all at the same time, and says whether what was in flight could finish.
+func (p *pilot) shutdown(ctx context.Context) (finished bool) {
+	var late atomic.Bool
+	var ending sync.WaitGroup
+	for _, server := range p.users() {
+		ending.Go(func() {
+			if server.Shutdown(ctx) != nil {
+				late.Store(true)
+			}
+		})
+	}
+	ending.Wait()
+
+	return !late.Load()
 }

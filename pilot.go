@@ -46,7 +46,10 @@ type pilot struct {
 	listening atomic.Bool
 	leaving   drain
 
+	secure *certificates // of the data port; nil: no TLS
+	// data is the server of the data port, extra those of the further addresses, in their order.
 	data, health, admin *http.Server
+	extra               []*http.Server
 }
 
 const (
@@ -70,26 +73,33 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 			return nil, err
 		}
 	}
-	if err := p.wireWarmup(); err != nil {
+	backendTLS, err := c.Backend.TLS.Load()
+	if err == nil && !c.Listen.TLS.IsZero() {
+		p.secure, err = newCertificates(c.Listen.TLS, logger)
+	}
+	if err == nil {
+		err = p.wireWarmup(backendTLS)
+	}
+	if err != nil {
 		p.close()
 
 		return nil, err
 	}
 	p.wireHealth()
-	p.wireProxy()
+	p.wireProxy(backendTLS)
 	p.wirePorts()
 
 	return p, nil
 }
 
 // wireWarmup makes what speaks to the backend by itself.
-func (p *pilot) wireWarmup() (err error) {
+func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
 	c := p.config
 	p.client, err = backend.NewClient(backend.ClientSettings{
 		Network:        p.address.Network,
 		Address:        p.address.Host,
 		BasePath:       p.address.Base,
-		TLS:            clientTLS(p.address),
+		TLS:            clientTLS(p.address, backendTLS),
 		Headers:        c.Backend.SyntheticHeaders,
 		Version:        version(),
 		ConnectTimeout: c.Backend.ConnectTimeout.Std(),
@@ -115,13 +125,13 @@ func (p *pilot) wireWarmup() (err error) {
 	return err
 }
 
-// clientTLS is how synthetic requests reach a backend at an https address: verified against the system's roots.
-func clientTLS(address units.Address) *tls.Config {
+// clientTLS is how synthetic requests reach a backend at an https address; nil at any other.
+func clientTLS(address units.Address, config *tls.Config) *tls.Config {
 	if !address.TLS {
 		return nil
 	}
 
-	return &tls.Config{MinVersion: tls.VersionTLS12}
+	return config
 }
 
 // wireHealth makes what knows how the backend is.
@@ -182,8 +192,13 @@ func (p *pilot) wireHealth() {
 }
 
 // wireProxy makes what stands in users' way.
-func (p *pilot) wireProxy() {
+func (p *pilot) wireProxy(backendTLS *tls.Config) {
 	c := p.config
+	limits := c.Limits
+	if most := connectionRoom(); limits.Connections == 0 || limits.Connections > most {
+		p.logger.Info("fewer connections fit than limits.connections allows, since a process may have only so many file descriptors", "limit", limits.Connections, "fit", most)
+		limits.Connections = most
+	}
 	p.gate = proxy.NewGate(proxy.GateSettings{
 		Hold:        c.Hold,
 		Memory:      int64(c.Hold.Memory.Value),
@@ -201,13 +216,17 @@ func (p *pilot) wireProxy() {
 		GRPC:              c.Backend.GRPC,
 		Gate:              p.gate,
 		Breaker:           p.breaker,
-		Limits:            c.Limits,
+		BackendTLS:        backendTLS,
+		TLS:               p.secure.server(),
+		Forwarded:         c.Listen.Forwarded,
+		Limits:            limits,
 		Timeouts:          c.Timeouts,
 		Hold:              c.Hold,
 		ConnectTimeout:    c.Backend.ConnectTimeout.Std(),
 		IdleConnections:   c.Backend.IdleConnections.Max,
 		IdleTimeout:       c.Backend.IdleConnections.Timeout.Std(),
 		ClientIdleTimeout: c.Listen.IdleTimeout.Std(),
+		MaxConnectionAge:  c.Listen.MaxConnectionAge.Std(),
 		Denied:            p.denied(),
 		ReadyPaths:        p.readyPath,
 		LivePath:          func(path string) bool { return path == "/metrics" || p.server.LivePath(path) },
@@ -217,6 +236,9 @@ func (p *pilot) wireProxy() {
 		Logger:            p.logger,
 	})
 	p.data = p.handler.Server()
+	for _, extra := range c.Listen.Extra {
+		p.extra = append(p.extra, p.handler.ServerTo(extra.To))
+	}
 }
 
 // wirePorts makes what Kubernetes and people look at.
@@ -244,6 +266,7 @@ func (p *pilot) wirePorts() {
 		Handler: status.NewAdmin(status.Settings{
 			Health:  p.machine.Snapshot,
 			Gate:    func() any { return p.gate.Snapshot() },
+			Clients: func() any { return p.handler.Connections() },
 			Circuit: func() any { return p.breaker.Snapshot() },
 			Warmup:  func() any { return p.runner.Report() },
 			Version: version(),

@@ -17,20 +17,29 @@ import (
 )
 
 // listeners are the sockets, opened before anything is started, so that a port that is taken is an error and not a surprise.
-type listeners struct{ data, health, admin net.Listener }
+type listeners struct {
+	data, health, admin net.Listener
+	extra               []net.Listener
+}
 
 func (p *pilot) listen(ctx context.Context) (listeners, error) {
-	var opened listeners
-	for _, port := range []struct {
+	type port struct {
 		name     string
 		address  units.Listen
 		listener *net.Listener
-	}{
-		{"data", p.config.Listen.Data, &opened.data},
-		{"health", p.config.Listen.Health, &opened.health},
-		{"admin", p.config.Listen.Admin, &opened.admin},
-	} {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, port.address.Network, port.address.Host)
+	}
+	opened := listeners{extra: make([]net.Listener, len(p.config.Listen.Extra))}
+	ports := make([]port, 0, 3+len(opened.extra))
+	ports = append(ports,
+		port{"data", p.config.Listen.Data, &opened.data},
+		port{"health", p.config.Listen.Health, &opened.health},
+		port{"admin", p.config.Listen.Admin, &opened.admin},
+	)
+	for i, extra := range p.config.Listen.Extra {
+		ports = append(ports, port{fmt.Sprintf("extra[%d]", i), extra.Address, &opened.extra[i]})
+	}
+	for _, port := range ports {
+		listener, err := listenAt(ctx, port.address)
 		if err != nil {
 			return listeners{}, fmt.Errorf("listen for %s: %w", port.name, err)
 		}
@@ -47,7 +56,10 @@ func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Wa
 	draining, cancel := context.WithCancel(ctx)
 	actors.Add(func() error { <-draining.Done(); return p.drain(context.WithoutCancel(ctx)) }, func(error) { cancel() })
 
-	serveHTTP(&actors, p.data, sockets.data)
+	serveHTTP(&actors, p.data, p.handler.Limit(sockets.data))
+	for i, server := range p.extra {
+		serveHTTP(&actors, server, p.handler.Limit(sockets.extra[i]))
+	}
 	serveHTTP(&actors, p.health, sockets.health)
 	serveHTTP(&actors, p.admin, sockets.admin)
 	p.listening.Store(true)
@@ -68,11 +80,15 @@ func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Wa
 	return actors.Run()
 }
 
-// serveHTTP adds a server to the actors.
+// serveHTTP adds a server to the actors, with TLS if it has a configuration of it.
 func serveHTTP(actors *run.Group, server *http.Server, listener net.Listener) {
 	ended := make(chan struct{})
 	actors.Add(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		serve := server.Serve
+		if server.TLSConfig != nil {
+			serve = func(listener net.Listener) error { return server.ServeTLS(listener, "", "") }
+		}
+		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 		}
 		<-ended // a server that was shut down is not the end of the others

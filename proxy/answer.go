@@ -69,7 +69,7 @@ func (a *answerWriter) complete(h http.Header) {
 		h["Content-Type"] = nil // or net/http would guess one from the body
 	}
 	a.unread = x.body != nil && x.r.ProtoMajor == 1 && !x.body.ended()
-	if a.unread || x.h.closing.Load() {
+	if a.unread || x.h.closing.Load() || x.h.aged(x.r) {
 		// The rest of an upload that the backend did not want would be taken for the next request. On HTTP/2 the header becomes a GOAWAY.
 		h.Set("Connection", "close")
 	}

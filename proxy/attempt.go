@@ -64,7 +64,7 @@ func (x *exchange) attempt() (again bool) {
 		}
 	}
 	forward := a.direct
-	if x.grpc || x.h.direct == nil {
+	if x.overH2() || x.h.direct == nil {
 		forward = a.standard
 	}
 	if err := forward(); err != nil {
@@ -130,6 +130,7 @@ func (a *attempt) streamBroke(err error) {
 	switch {
 	case x.r.Context().Err() != nil:
 		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
+	case x.tooLong(): // it was we who broke the request off
 	case late:
 		if reason.blamesBackend() {
 			a.judge.broke()

@@ -55,6 +55,7 @@ type Body struct {
 	one      [1]byte
 	left     func()      // called when the client is seen to leave
 	patrol   *time.Timer // looks for it; nil: nobody does
+	bound    bodyLimit
 }
 
 // upload is a body as one attempt to send it sees it. A reader that an earlier attempt left behind gets nothing.
@@ -84,12 +85,13 @@ func (u upload) Close() error {
 	return nil
 }
 
-// init makes b the body of r, and says whether r has one.
-func (b *Body) init(w http.ResponseWriter, r *http.Request) bool {
+// init makes b the body of r, and says whether r has one. limit is the most bytes that it may have, or with messages each gRPC message in it; 0 means no limit.
+func (b *Body) init(w http.ResponseWriter, r *http.Request, limit int64, messages bool) bool {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return false
 	}
 	b.src, b.request, b.writer, b.length, b.http1, b.expects = r.Body, r, w, r.ContentLength, r.ProtoMajor == 1, r.Header["Expect"] != nil
+	b.bound.most, b.bound.messages = limit, messages
 	b.changed.L = &b.mu
 
 	return true
@@ -131,7 +133,7 @@ func (b *Body) ended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	return b.err != nil
+	return b.err != nil && !b.bound.over
 }
 
 // small says whether the body is so small that it is read as a whole before anything else happens to it.
@@ -145,7 +147,7 @@ func (b *Body) awaited() bool {
 	return b.expects && !b.touched
 }
 
-// broken returns why the client did not send the whole body, or nil.
+// broken returns why the client did not send the whole body, or no more of it was read, or nil.
 func (b *Body) broken() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,6 +239,9 @@ func (b *Body) readSource(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading, b.lent = false, false
+	if err = b.bound.saw(p[:n], err); b.bound.over {
+		n = 0
+	}
 	b.direct = b.direct || n > 0
 	if err != nil {
 		b.err = err
@@ -281,6 +286,9 @@ func (b *Body) finish(answered bool) {
 		b.patrol.Stop()
 	}
 	defer b.free()
+	if b.bound.over {
+		b.err = nil // what is too much is still on its way
+	}
 	if b.err != nil || (!b.touched && (!b.http1 || b.expects)) {
 		return
 	}

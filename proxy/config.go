@@ -8,11 +8,19 @@ import (
 
 // LimitsConfig bounds what one client may ask of the proxy.
 type LimitsConfig struct {
-	// HeaderBytes is the most bytes that the head of a request may have.
+	// HeaderBytes is the most bytes that the head of a request may have, counted as HTTP/1 writes it. A larger one is refused with 431.
 	HeaderBytes units.Size `yaml:"header_bytes"`
+	// Headers is the most header lines that a request may have. One with more is refused with 431.
+	Headers int `yaml:"headers"`
+	// Body is the largest body of a request, and for gRPC, compressed or not as it is sent, the largest message. A larger one is refused with 413, for gRPC with
+	// RESOURCE_EXHAUSTED. 0 means no limit: bodies stream through. While a request is held, the hold block has narrower limits.
+	Body units.Size `yaml:"body"`
+	// Connections is the most connections of clients, at all addresses of the data port together. Further ones are closed at once, so that whoever balances
+	// load tries another pod. Where the process may not have twice as many file descriptors, fewer fit. 0 means no limit.
+	Connections int `yaml:"connections"`
 	// StreamsPerConnection is the most requests in flight on one HTTP/2 connection. Envoy opens few connections, so this also bounds how many of its requests can be held.
 	StreamsPerConnection int `yaml:"streams_per_connection"`
-	// HeaderTimeout is the longest that the head of a request may take to arrive.
+	// HeaderTimeout is the longest that the head of a request may take to arrive, and on a new connection the TLS handshake.
 	HeaderTimeout units.Duration `yaml:"header_timeout"`
 }
 
@@ -75,7 +83,13 @@ type RampConfig struct {
 
 // DefaultLimits returns the limits used when the user sets none.
 func DefaultLimits() LimitsConfig {
-	return LimitsConfig{HeaderBytes: 64 << 10, StreamsPerConnection: 1000, HeaderTimeout: units.Duration(10 * time.Second)}
+	return LimitsConfig{
+		HeaderBytes:          64 << 10,
+		Headers:              200,
+		Connections:          20000,
+		StreamsPerConnection: 1000,
+		HeaderTimeout:        units.Duration(10 * time.Second),
+	}
 }
 
 // DefaultTimeouts returns the timeouts used when the user sets none.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -92,14 +91,14 @@ func (c *backendConn) stale() bool {
 	return stale || err != nil
 }
 
-// newDialer returns what makes one connection to address, within its time, with the handshake of TLS if secure. Its errors are *dialError.
-func newDialer(settings *Settings, address units.Address, secure bool) func(context.Context) (net.Conn, error) {
+// newDialer returns what makes one connection to address, within its time. Its errors are *dialError.
+func newDialer(settings *Settings, address units.Address) dialFunc {
 	dial := settings.DialContext
 	if dial == nil {
-		dial = (&net.Dialer{FallbackDelay: 100 * time.Millisecond}).DialContext
+		dial = Dialer().DialContext
 	}
 
-	return func(ctx context.Context) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if settings.ConnectTimeout > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
@@ -109,27 +108,9 @@ func newDialer(settings *Settings, address units.Address, secure bool) func(cont
 		if err != nil {
 			return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
 		}
-		if !secure {
-			return conn, nil
-		}
-		session := tls.Client(conn, &tls.Config{ServerName: hostOf(address), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
-		if err := session.HandshakeContext(ctx); err != nil {
-			_ = conn.Close()
 
-			return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
-		}
-
-		return session, nil
+		return conn, nil
 	}
-}
-
-// hostOf is the name for which the backend's certificate must be.
-func hostOf(address units.Address) string {
-	if host, _, err := net.SplitHostPort(address.Host); err == nil {
-		return host
-	}
-
-	return address.Host
 }
 
 // newTransport returns a transport of the standard library that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.
@@ -143,11 +124,11 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 	default:
 		protocols.SetHTTP1(true)
 	}
-	dial := newDialer(settings, address, false)
+	dial := newDialer(settings, address)
 
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := dial(ctx)
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+			conn, err := dial(ctx, network, to)
 			if err != nil {
 				return nil, err
 			}
@@ -169,4 +150,9 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 	}
+	if address.TLS {
+		transport.DialTLSContext = secured(transport.DialContext, settings, address, h2c)
+	}
+
+	return transport
 }

@@ -19,6 +19,8 @@ func TestEveryEnumHasItsWords(t *testing.T) {
 	walk(t, HeldPolicyValues(), HeldPolicy(len(HeldPolicyValues())))
 	walk(t, TransportValues(), Transport(len(TransportValues())))
 	walk(t, ReasonValues(), Reason(len(ReasonValues())))
+	walk(t, ForwardedValues(), Forwarded(len(ForwardedValues())))
+	walk(t, TargetValues(), Target(len(TargetValues())))
 	if len(OutcomeValues()) != len(outcomes) {
 		t.Errorf("%d outcomes are counted, there are %d", len(outcomes), len(OutcomeValues()))
 	}

@@ -29,8 +29,9 @@ type exchange struct {
 	answer   answerWriter
 	id       string // of the request: the caller's or ours
 	grpc     bool
-	gated    bool // users' work: held, limited and judged
-	whole    bool // the answer was written to its end
+	to       Target // of the listener
+	gated    bool   // users' work: held, limited and judged
+	whole    bool   // the answer was written to its end
 	tries    int
 	sentBack int      // times that the backend refused it as busy and it went back to the line
 	now      *attempt // the present one, or the latest; nil before the first
@@ -185,6 +186,11 @@ const statusClientLeft = 499
 
 // leave ends an exchange whose client left, without a word: net/http would send an empty 200 if the handler just returned.
 func (x *exchange) leave() {
+	if x.tooLong() {
+		x.refuse(BodyLimit)
+
+		return
+	}
 	x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to say so
 }
@@ -198,7 +204,7 @@ func (x *exchange) suspect() {
 
 // refuse answers instead of the backend.
 func (x *exchange) refuse(reason Reason) {
-	rejection := &Rejection{Reason: reason, RetryAfter: x.h.gate.retryAfter()}
+	rejection := &Rejection{Reason: reason, Detail: x.h.limitOf(reason), RetryAfter: x.h.gate.retryAfter()}
 	x.h.logger.Debug("request refused", "reason", reason.String())
 	id := x.requestID()
 	clear(x.answer.Header()) // what an attempt may have left

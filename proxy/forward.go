@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 
@@ -44,26 +43,11 @@ func target(in *http.Request, base string) string {
 	return base + text
 }
 
-// outgoing returns the fields that the request has for the backend besides its own headers, each in place of those of its name.
+// outgoing returns the fields that the request has for the backend besides its own headers, each in place of those of its name; an empty value only takes them away.
 func (a *attempt) outgoing() []upstream.Field {
 	x, in := a.x, a.x.r
-	fields := a.fields[:0]
-	if client, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
-		if prior := in.Header["X-Forwarded-For"]; len(prior) > 0 {
-			client = strings.Join(prior, ", ") + ", " + client
-		}
-		fields = append(fields, upstream.Field{Name: "X-Forwarded-For", Value: client})
-	}
-	if _, ok := in.Header["X-Forwarded-Host"]; !ok && in.Host != "" {
-		fields = append(fields, upstream.Field{Name: "X-Forwarded-Host", Value: in.Host})
-	}
-	if _, ok := in.Header["X-Forwarded-Proto"]; !ok {
-		proto := "http"
-		if in.TLS != nil {
-			proto = "https"
-		}
-		fields = append(fields, upstream.Field{Name: "X-Forwarded-Proto", Value: proto})
-	}
+	hop := x.h.settings.Forwarded.hop(in)
+	fields := hop.appendTo(a.fields[:0])
 	for _, passed := range in.Header[loopHeader] {
 		fields = append(fields, upstream.Field{Name: loopHeader, Value: passed})
 	}

@@ -82,10 +82,10 @@ func grpcBackend(t *testing.T) units.Address {
 	return tcp(listener.Addr().String())
 }
 
-func (r *rig) dialGRPC(t *testing.T) *grpc.ClientConn {
+func (r *rig) dialGRPC(t *testing.T, more ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+r.front, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("models.example"),
-		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))
+	conn, err := grpc.NewClient("passthrough:///"+r.front, append(more, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("models.example"),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,13 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,8 +41,16 @@ type Settings struct {
 	// IdleConnections is how many unused connections to the backend are kept, each for at most IdleTimeout.
 	IdleConnections int
 	IdleTimeout     time.Duration
-	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means 65 minutes, longer than Envoy's hour.
+	// ClientIdleTimeout is for how long a client's unused connection is kept. 0 means no limit.
 	ClientIdleTimeout time.Duration
+	// MaxConnectionAge is the age, give or take a tenth, from which on a client's connection ends with its next answer. 0 means no limit.
+	MaxConnectionAge time.Duration
+	// TLS is what clients are shown. Nil serves without TLS, over HTTP/1 and h2c.
+	TLS *tls.Config
+	// BackendTLS is how a backend at an https address is verified, and what it is shown. Nil verifies it against the system's roots.
+	BackendTLS *tls.Config
+	// Forwarded says what becomes of the headers that tell where a request came from.
+	Forwarded Forwarded
 	// Denied names the paths that are refused whatever the state. It gets them decoded, most often with dots resolved and without a slash at the end, and where
 	// servers may differ in how they read a path, more than once for a request. Nil denies none. A gRPC method is a path as well.
 	Denied func(path string) bool
@@ -63,9 +70,9 @@ type Settings struct {
 
 // Handler forwards each request to the backend, holding it while the gate holds.
 //
-// It changes nothing that it was not asked to change. The exceptions: hop-by-hop headers are those of each hop, X-Forwarded-For is extended,
-// X-Forwarded-Proto, X-Forwarded-Host and X-Request-Id are set where they are missing, X-Pilotlight-Via names this instance to the backend, the timeouts that callers state are reduced by what was spent here, and Server-Timing tells the client
-// about times. HTTP/1 writes headers in the order of their names; values of one name keep their order.
+// It changes nothing that it was not asked to change. The exceptions: hop-by-hop headers are those of each hop, what [Forwarded] says happens to the
+// headers that tell where a request came from, X-Request-Id is set where it is missing, X-Pilotlight-Via names this instance to the backend, the timeouts
+// that callers state are reduced by what was spent here, and Server-Timing tells the client about times. HTTP/1 writes headers in the order of their names; values of one name keep their order.
 type Handler struct {
 	settings Settings
 	gate     *Gate
@@ -75,6 +82,7 @@ type Handler struct {
 	direct   *upstream.Transport // nil: everything goes by the standard transport
 	pools    [2]*http.Transport
 	logger   *slog.Logger
+	clients  connections
 	closing  atomic.Bool
 	tunable  atomic.Pointer[tunable]
 }
@@ -99,13 +107,18 @@ func NewHandler(settings Settings) *Handler {
 	if h.settings.Backend.IsZero() {
 		h.settings.Backend = h.settings.GRPC
 	}
+	h.clients.limit, h.clients.logger = int64(settings.Limits.Connections), h.logger
 	h.Configure(settings.Timeouts, settings.Hold, settings.ServerTiming)
 	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
 	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
 	h.http = h.newProxy(h.pools[0], h.settings.Backend)
 	if settings.Transport == Direct {
+		dial := newDialer(&h.settings, h.settings.Backend)
+		if h.settings.Backend.TLS {
+			dial = secured(dial, &h.settings, h.settings.Backend, false)
+		}
 		h.direct = upstream.NewTransport(upstream.Settings{
-			Dial:    newDialer(&h.settings, h.settings.Backend, h.settings.Backend.TLS),
+			Dial:    func(ctx context.Context) (net.Conn, error) { return dial(ctx, "", "") },
 			MaxIdle: settings.IdleConnections, IdleTimeout: settings.IdleTimeout,
 		})
 	}
@@ -137,9 +150,14 @@ func (h *Handler) Close() {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r)}
+	h.serve(w, r, ToHTTP) //nolint:contextcheck // the exchange has its request's context
+}
+
+// serve answers a request that came by a listener for to.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, to Target) {
+	x := &exchange{h: h, r: r, arrived: time.Now(), grpc: isGRPC(r), to: to}
 	x.answer.ResponseWriter, x.answer.x = w, x
-	if x.own.init(w, r) {
+	if x.own.init(w, r, int64(h.settings.Limits.Body), x.grpc) {
 		x.body = &x.own
 		if r.ProtoMajor == 1 {
 			// Without it net/http reads the rest of the request before the first byte of an answer may leave.
@@ -147,7 +165,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		defer x.close()
 	}
-	if reason, refused := h.unfit(r); refused {
+	if reason, refused := h.unfit(x); refused {
 		x.refuse(reason)
 
 		return
@@ -155,7 +173,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.settings.ReadyPaths != nil {
 		if ready, ok := h.settings.ReadyPaths(r.URL.Path); ok {
 			if ready() {
-				x.attempt() //nolint:contextcheck // the exchange has its request's context
+				x.attempt()
 			} else {
 				x.refuse(NotReady)
 			}
@@ -164,67 +182,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if h.settings.LivePath != nil && h.settings.LivePath(r.URL.Path) {
-		x.attempt() //nolint:contextcheck // as above
+		x.attempt()
 
 		return
 	}
 	x.gated = true
-	x.run() //nolint:contextcheck // as above
-}
-
-// unfit says why a request is refused whatever the state.
-func (h *Handler) unfit(r *http.Request) (reason Reason, refused bool) {
-	switch {
-	case r.Method == http.MethodConnect:
-		return NoTunnels, true
-	case slices.Contains(r.Header[loopHeader], h.instance):
-		return Loop, true
-	}
-	// HTTP/2 lets bytes through that would end the request line or the host of HTTP/1. A target such as a:80 has a scheme and neither authority nor path.
-	if !printable(r.RequestURI) || !fitHost(r.Host) || (r.URL.Scheme != "" && r.URL.Host == "") {
-		return BadRequest, true
-	}
-	if !sameLength(r) {
-		return BadRequest, true
-	}
-	if h.denied(r) {
-		return PathDenied, true
-	}
-
-	return 0, false
-}
-
-// sameLength says whether the length that r's head announces is the one that net/http goes by. To its HTTP/2 "5, 5" means no body, which comes nevertheless.
-func sameLength(r *http.Request) bool {
-	said := r.Header["Content-Length"]
-	if len(said) == 0 {
-		return true
-	}
-	length, err := strconv.ParseUint(said[0], 10, 63)
-
-	return err == nil && len(said) == 1 && int64(length) == r.ContentLength
-}
-
-// fitHost says whether host is the name or the address of a host, perhaps with a port. None at all is fit as well.
-func fitHost(host string) bool {
-	name, port, _ := strings.Cut(host, ":")
-	if address, after, ok := strings.Cut(host, "]"); ok {
-		name, port, _ = strings.Cut(after, ":")
-		if name != "" || !strings.HasPrefix(address, "[") || strings.Trim(address[1:], "0123456789abcdefABCDEF:.") != "" {
-			return false
-		}
-	}
-
-	return printable(name) && !strings.ContainsAny(name, `/?#@\<>"[]^{|}`+"`") && strings.Trim(port, "0123456789") == ""
-}
-
-// printable says whether text has neither spaces nor bytes that ASCII does not show.
-func printable(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c > '~' {
-			return false
-		}
-	}
-
-	return true
+	x.run()
 }

@@ -139,20 +139,33 @@ func heldNow(g *Gate) int {
 }
 
 // serve serves on a port of its own until the test ends.
-func serve(tb testing.TB, server *http.Server) string {
+func serve(tb testing.TB, server *http.Server, wrap ...func(net.Listener) net.Listener) string {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
+	for _, w := range wrap {
+		listener = w(listener)
+	}
+	serveOn(tb, server, listener)
+
+	return listener.Addr().String()
+}
+
+// serveOn serves at a listener until the end of the test.
+func serveOn(tb testing.TB, server *http.Server, listener net.Listener) {
+	tb.Helper()
+	begin := server.Serve
+	if server.TLSConfig != nil {
+		begin = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	var done sync.WaitGroup
-	done.Go(func() { _ = server.Serve(listener) })
+	done.Go(func() { _ = begin(listener) })
 	tb.Cleanup(func() {
 		_ = server.Close()
 		done.Wait()
 	})
-
-	return listener.Addr().String()
 }
 
 func raiseDescriptors(tb testing.TB) {

@@ -28,6 +28,7 @@ func (b *Body) run(g *Gate, t *Ticket) {
 		b.mu.Unlock()
 		n, err := b.src.Read(room)
 		b.mu.Lock()
+		err = b.bound.saw(room[:n], err)
 		b.reading = false
 		if len(b.buf) < cap(b.buf) {
 			b.buf = b.buf[:len(b.buf)+n]

@@ -55,6 +55,12 @@ const (
 	BadRequest
 	// PathDenied means: the path changes what the model server serves, which is not for callers of the data port.
 	PathDenied
+	// TooManyHeaders means: the request has more header lines than one may have.
+	TooManyHeaders
+	// HeadTooLarge means: the head of the request is larger than one may be.
+	HeadTooLarge
+	// BodyLimit means: the body, or a message of a gRPC call, is larger than one may ever be.
+	BodyLimit
 )
 
 // gRPC status codes, as far as they are used here.
@@ -99,6 +105,9 @@ var reasons = [...]reasonFacts{
 	NoTunnels:         {"no_tunnels", http.StatusMethodNotAllowed, grpcInternal, false, "CONNECT is not supported"},
 	BadRequest:        {"bad_request", http.StatusBadRequest, grpcInvalidArgument, false, "the request cannot be forwarded"},
 	PathDenied:        {"path_denied", http.StatusForbidden, grpcPermissionDenied, false, "this path is denied on the data port by listen.deny"},
+	TooManyHeaders:    {"too_many_headers", http.StatusRequestHeaderFieldsTooLarge, grpcResourceExhausted, false, "the request has too many headers"},
+	HeadTooLarge:      {"head_too_large", http.StatusRequestHeaderFieldsTooLarge, grpcResourceExhausted, false, "the head of the request is too large"},
+	BodyLimit:         {"body_limit", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body, or a message of the call, is too large"},
 }
 
 // ReasonValues lists every value, in order.

@@ -11,6 +11,8 @@ import (
 // Rejection is an answer by Pilotlight itself. It renders as HTTP (RFC 9457) and as gRPC (trailers only).
 type Rejection struct { //nolint:errname // it is an answer first
 	Reason Reason
+	// Detail says which limit it was, where there is one to name; empty otherwise.
+	Detail string
 	// RetryAfter is when to come back, in whole seconds of at least 1, for reasons that are retryable.
 	RetryAfter time.Duration
 }
@@ -23,6 +25,7 @@ type problem struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
+	Detail    string `json:"detail,omitempty"`
 	Reason    Reason `json:"reason"`
 	RequestID string `json:"request_id,omitempty"`
 }
@@ -30,7 +33,7 @@ type problem struct {
 // WriteHTTP answers with problem details.
 func (r *Rejection) WriteHTTP(w http.ResponseWriter, requestID string) {
 	facts := reasons[r.Reason]
-	body, err := json.Marshal(problem{Type: "about:blank", Title: facts.title, Status: facts.status, Reason: r.Reason, RequestID: requestID})
+	body, err := json.Marshal(problem{Type: "about:blank", Title: facts.title, Status: facts.status, Detail: r.Detail, Reason: r.Reason, RequestID: requestID})
 	if err != nil {
 		body = nil // strings and numbers always marshal
 	}
@@ -51,14 +54,24 @@ func (r *Rejection) WriteGRPC(w http.ResponseWriter) {
 	facts := reasons[r.Reason]
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", strconv.Itoa(facts.grpc))
-	h.Set("Grpc-Message", percentEncode(facts.title+" ("+facts.name+")"))
+	r.writeStatus(h)
 	pushback := int64(-1)
 	if facts.retry && r.RetryAfter > 0 {
 		pushback = r.RetryAfter.Milliseconds()
 	}
 	h.Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(pushback, 10))
 	w.WriteHeader(http.StatusOK)
+}
+
+// writeStatus writes the gRPC status where it belongs: into the trailers, or into the only head of the answer.
+func (r *Rejection) writeStatus(h http.Header) {
+	facts := reasons[r.Reason]
+	text := facts.title
+	if r.Detail != "" {
+		text += ": " + r.Detail
+	}
+	h.Set("Grpc-Status", strconv.Itoa(facts.grpc))
+	h.Set("Grpc-Message", percentEncode(text+" ("+facts.name+")"))
 }
 
 // percentEncode encodes a gRPC message as its wire format demands.

@@ -48,7 +48,7 @@ func socketRig(t *testing.T, address units.Address, change func(*Settings, *Gate
 	settings.Gate = r.gate
 	r.handler = NewHandler(settings)
 	t.Cleanup(r.handler.Close)
-	r.front = serve(t, r.handler.Server())
+	r.front = serve(t, r.handler.Server(), r.handler.Limit)
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

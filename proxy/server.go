@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,27 +12,38 @@ const (
 	streamWindow = 128 << 10
 	// maxConnectionWindow bounds the same for a whole connection.
 	maxConnectionWindow = 256 << 20
+	// quietClient is how long an HTTP/2 connection may be silent before its client is asked whether it is still there. One that holds back the rest of a head
+	// cannot answer, and without the question could stay until its connection counts as idle.
+	quietClient = 30 * time.Second
+	// answerPing is how long it may take to say so.
+	answerPing = 15 * time.Second
 )
 
-// Server returns the server of the data port: HTTP/1.1 and HTTP/2 without TLS on one listener. The caller serves and shuts it down.
-func (h *Handler) Server() *http.Server {
+// Server returns a server of the data port: HTTP/1.1 and HTTP/2 on one listener, with TLS if the settings have it. The caller serves and shuts it down.
+func (h *Handler) Server() *http.Server { return h.ServerTo(ToHTTP) }
+
+// ServerTo is Server for a listener whose requests are for one of the backend's addresses. All servers share the gate, the limits and what else the handler has.
+func (h *Handler) ServerTo(to Target) *http.Server {
 	limits := h.settings.Limits
 	streams := max(1, limits.StreamsPerConnection)
-	idle := h.settings.ClientIdleTimeout
-	if idle == 0 {
-		idle = 65 * time.Minute
-	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
+	var secure *tls.Config
+	if h.settings.TLS != nil {
+		secure = h.settings.TLS.Clone()
+		protocols.SetHTTP2(true)
+	} else {
+		protocols.SetUnencryptedHTTP2(true)
+	}
 
 	return &http.Server{
-		Handler:                      h,
+		Handler:                      h.handler(to),
+		TLSConfig:                    secure,
 		Protocols:                    protocols,
+		ConnContext:                  h.born,
 		ReadHeaderTimeout:            limits.HeaderTimeout.Std(),
-		MaxHeaderBytes:               int(limits.HeaderBytes),
-		IdleTimeout:                  idle,
-		ConnContext:                  withClient,
+		MaxHeaderBytes:               limits.headRoom(),
+		IdleTimeout:                  h.settings.ClientIdleTimeout,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is for the backend
 		ErrorLog:                     slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
@@ -41,6 +53,8 @@ func (h *Handler) Server() *http.Server {
 			MaxReceiveBufferPerConnection: min(streams*streamWindow, maxConnectionWindow),
 			// A whole connection whose client reads nothing; that the window of one stream stays closed is for its exchange's clock to see.
 			WriteByteTimeout: h.settings.Timeouts.WriteStall.Std(),
+			SendPingTimeout:  quietClient,
+			PingTimeout:      answerPing,
 		},
 	}
 }

@@ -67,7 +67,7 @@ func (a *attempt) standard() error {
 		out.Body = a.upload
 	}
 	failure := &standardFailure{ResponseWriter: &x.answer}
-	if x.grpc {
+	if x.overH2() {
 		x.h.grpc.ServeHTTP(failure, out)
 	} else {
 		x.h.http.ServeHTTP(failure, out)
@@ -88,7 +88,7 @@ func isDial(err error) bool {
 // gotConn is called before anything is written.
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.found = true
-	if conn, ok := info.Conn.(*backendConn); ok && !a.x.grpc { // an HTTP/2 connection is shared, so its count says nothing about us
+	if conn, ok := plainConn(info.Conn).(*backendConn); ok && !a.x.overH2() { // an HTTP/2 connection is shared, so its count says nothing about us
 		a.conn, a.mark = conn, conn.written.Load()
 		conn.check.Store(info.Reused)
 	}
@@ -119,7 +119,9 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 				delete(p.Out.Header, field.Name)
 			}
 			for _, field := range fields {
-				p.Out.Header.Add(field.Name, field.Value)
+				if field.Value != "" {
+					p.Out.Header.Add(field.Name, field.Value)
+				}
 			}
 			if p.Out.Body != nil {
 				p.Out.Body = a.upload // the reverse proxy wraps it so that Close does not reach it
@@ -166,6 +168,10 @@ type answerBody struct {
 func (b *answerBody) Read(p []byte) (int, error) {
 	b.a.clock.waiting()
 	n, err := b.ReadCloser.Read(p)
+	if x := b.a.x; err != nil && !errors.Is(err, io.EOF) && x.grpc && x.tooLong() {
+		x.endCall(b.res)
+		err = io.EOF
+	}
 	b.a.read(p[:n], err, b.res.Trailer)
 
 	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
@@ -173,7 +179,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 
 // keepHeaders restores what the reverse proxy takes away.
 func keepHeaders(out, in *http.Request) {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+	for _, name := range forwardedNames {
 		if values, ok := in.Header[name]; ok {
 			out.Header[name] = values
 		}

@@ -17,8 +17,10 @@ type BackendConfig struct {
 	Type BackendType `yaml:"type"`
 	// HTTP is where the backend speaks HTTP: host:port, [v6]:port, http://host:port/base, https://host:port/base or unix:/path. Required unless grpc or onnx is set.
 	HTTP units.Address `yaml:"http"`
-	// GRPC is where the backend speaks gRPC: host:port or unix:/path. Empty: the http address, if it speaks HTTP/2 without TLS.
+	// GRPC is where the backend speaks gRPC: host:port, unix:/path, or https://host:port with TLS. Empty: the http address, if it speaks HTTP/2.
 	GRPC units.Address `yaml:"grpc"`
+	// TLS is how a backend at an https address is verified, by users' requests and by our own.
+	TLS ClientTLSConfig `yaml:"tls"`
 	// Headers are sent with the requests that Pilotlight makes by itself, by header name. Users' requests keep their own.
 	Headers map[string]HeaderConfig `yaml:"headers"`
 	// Workers is the number of processes behind the backend's port, each of which must be warmed. "auto" takes it from the server type; a number helps where it cannot be known.

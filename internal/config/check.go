@@ -21,6 +21,7 @@ func (d *document) check(c *Config) {
 	d.checkBackend(c.Backend)
 	d.checkListen(c.Listen, c.Backend)
 	d.checkNumbers(c)
+	d.checkTLS(c)
 	models := make([]string, 0, len(c.Models))
 	for _, model := range c.Models {
 		models = append(models, model.Name)
@@ -32,6 +33,7 @@ func (d *document) check(c *Config) {
 // checkNumbers holds every bound of a single number.
 func (d *document) checkNumbers(c *Config) {
 	d.atLeast(1, map[string]int{
+		"limits.headers":                c.Limits.Headers,
 		"limits.streams_per_connection": c.Limits.StreamsPerConnection,
 		"concurrency.ramp.start":        c.Concurrency.Ramp.Start,
 		"health.unhealthy_after":        c.Health.UnhealthyAfter,
@@ -41,6 +43,7 @@ func (d *document) checkNumbers(c *Config) {
 		"backend.onnx.threads":          c.Backend.ONNX.Threads.Or(1),
 	})
 	d.atLeast(0, map[string]int{
+		"limits.connections":           c.Limits.Connections,
 		"hold.max_requests":            c.Hold.MaxRequests,
 		"backend.idle_connections.max": c.Backend.IdleConnections.Max,
 	})
@@ -146,10 +149,20 @@ func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 			d.reportf(fmt.Sprintf("listen.deny[%d]", i), "expected a decoded path such as /v2/repository/*/load, with no slash at its end and no query, got %q", denied)
 		}
 	}
-	ours := []struct {
+	type ourListen struct {
 		path   string
 		listen units.Listen
-	}{{"listen.data", l.Data}, {"listen.health", l.Health}, {"listen.admin", l.Admin}}
+	}
+	ours := make([]ourListen, 0, 3+len(l.Extra))
+	ours = append(ours, ourListen{"listen.data", l.Data}, ourListen{"listen.health", l.Health}, ourListen{"listen.admin", l.Admin})
+	for i, extra := range l.Extra {
+		path := fmt.Sprintf("listen.extra[%d].address", i)
+		if extra.Address.IsZero() {
+			d.reportf(path, "is missing, expected :port, host:port, [v6]:port or unix:/path")
+		} else {
+			ours = append(ours, ourListen{path, extra.Address})
+		}
+	}
 	for i, one := range ours {
 		for _, other := range ours[:i] {
 			if clash(one.listen, other.listen) {

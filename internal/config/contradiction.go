@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -21,7 +22,7 @@ type contradiction struct {
 // contradictions warns of limits that contradict each other (C82). Only values that somebody set count: a default gives way in silence.
 func (d *document) contradictions(c *Config, grace units.Duration) []Problem {
 	var warnings []Problem
-	for _, x := range append(pairs(c, grace), stepPairs(c.Warmup)...) {
+	for _, x := range slices.Concat(pairs(c, grace), tlsPairs(c), stepPairs(c.Warmup)) {
 		if x.holds && d.explicit(x.path) && (x.with == "" || d.explicit(x.with)) {
 			warnings = append(warnings, d.problemf(x.path, "%s", x.text))
 		}
@@ -46,6 +47,10 @@ func pairs(c *Config, grace units.Duration) []contradiction {
 		{
 			"hold.max_body", "hold.memory", hold.Memory.Set && hold.MaxBody > memory,
 			fmt.Sprintf("%s is more than hold.memory (%s): such a body is never held", hold.MaxBody, memory),
+		},
+		{
+			"hold.max_body", "limits.body", c.Limits.Body > 0 && hold.MaxBody > c.Limits.Body,
+			fmt.Sprintf("%s is more than limits.body (%s): such a body is refused whether it is held or not", hold.MaxBody, c.Limits.Body),
 		},
 		{
 			"hold.max_stream_body", "hold.max_body", hold.MaxStreamBody > hold.MaxBody,

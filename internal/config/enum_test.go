@@ -14,8 +14,10 @@ func TestEnumsSpeakTheirWords(t *testing.T) {
 	t.Parallel()
 	walk(t, BackendTypeValues(), "auto", "oip")
 	walk(t, ProviderValues(), "cpu", "cuda", "tensorrt")
+	walk(t, proxy.ForwardedValues(), "append", "replace", "keep")
 	walk(t, proxy.HeldPolicyValues(), "finish", "refuse")
 	walk(t, proxy.TransportValues(), "direct", "standard")
+	walk(t, proxy.TargetValues(), "http", "grpc")
 	walk(t, LogLevelValues(), "debug", "info", "warn", "error")
 	walk(t, LogFormatValues(), "auto", "text", "json")
 	for level, want := range map[LogLevel]slog.Level{LevelDebug: slog.LevelDebug, LevelError: slog.LevelError} {

@@ -141,6 +141,8 @@ func enums() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
 		reflect.TypeFor[BackendType]():        words(BackendTypeValues()),
 		reflect.TypeFor[Provider]():           words(ProviderValues()),
+		reflect.TypeFor[proxy.Forwarded]():    words(proxy.ForwardedValues()),
+		reflect.TypeFor[proxy.Target]():       words(proxy.TargetValues()),
 		reflect.TypeFor[proxy.HeldPolicy]():   words(proxy.HeldPolicyValues()),
 		reflect.TypeFor[proxy.Transport]():    words(proxy.TransportValues()),
 		reflect.TypeFor[LogLevel]():           words(LogLevelValues()),

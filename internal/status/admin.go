@@ -19,8 +19,8 @@ const bodyLimit = 4 << 10
 // Settings is what the admin endpoints are made of. Functions are called by many requests at once.
 type Settings struct {
 	// Health, Gate, Circuit and Warmup are the parts of /statusz, each a value that can be written as JSON. nil leaves the part out.
-	Health                func() health.Snapshot
-	Gate, Circuit, Warmup func() any
+	Health                         func() health.Snapshot
+	Gate, Clients, Circuit, Warmup func() any
 	// Version is the program's.
 	Version string
 	// Config returns the effective configuration without its secrets, as a value that can be written as JSON. nil answers 501.

@@ -12,6 +12,7 @@ type Document struct {
 	At      time.Time       `json:"at"`
 	Health  health.Snapshot `json:"health"`
 	Gate    any             `json:"gate,omitempty"`
+	Clients any             `json:"clients,omitempty"`
 	Circuit any             `json:"circuit,omitempty"`
 	Warmup  any             `json:"warmup,omitempty"`
 }
@@ -25,7 +26,7 @@ func (s Settings) document() Document {
 
 		return ask()
 	}
-	document := Document{Version: s.Version, At: time.Now(), Gate: part(s.Gate), Circuit: part(s.Circuit), Warmup: part(s.Warmup)}
+	document := Document{Version: s.Version, At: time.Now(), Gate: part(s.Gate), Clients: part(s.Clients), Circuit: part(s.Circuit), Warmup: part(s.Warmup)}
 	if s.Health != nil {
 		document.Health = s.Health()
 	}

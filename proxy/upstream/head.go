@@ -30,7 +30,9 @@ func appendHead(to []byte, r *Request) ([]byte, error) {
 		if err := fitField(field.Name, field.Value); err != nil {
 			return to, err
 		}
-		to = appendField(to, field.Name, field.Value)
+		if field.Value != "" {
+			to = appendField(to, field.Name, field.Value)
+		}
 	}
 
 	return append(to, "\r\n"...), nil

@@ -33,7 +33,7 @@ func TestHeadsAreWrittenAsTheyCame(t *testing.T) {
 		},
 		{
 			name:    "fields take the place of the header's",
-			request: Request{Method: "GET", Target: "/", Host: "h", Header: http.Header{"A": {"1"}, "B": {"2"}}, Fields: []Field{{"A", "3"}, {"A", "4"}}},
+			request: Request{Method: "GET", Target: "/", Host: "h", Header: http.Header{"A": {"1"}, "B": {"2"}, "C": {"5"}}, Fields: []Field{{"A", "3"}, {"A", "4"}, {"C", ""}}},
 			want:    "GET / HTTP/1.1\nHost: h\nB: 2\nA: 3\nA: 4\n",
 		},
 		{name: "POST without a body", request: Request{Method: "POST", Target: "/", Host: "h"}, want: "POST / HTTP/1.1\nHost: h\nContent-Length: 0\n"},

@@ -14,7 +14,7 @@ type Request struct {
 	// Header is sent but for what belongs to one hop: Connection and what it names, Keep-Alive, Proxy-*, TE other than trailers, Trailer, Transfer-Encoding and Upgrade.
 	// Content-Length, Expect and Host come from the fields here. It is only read.
 	Header http.Header
-	// Fields are sent as well, each in place of all of its name in Header.
+	// Fields are sent as well, each in place of all of its name in Header. One with an empty value only takes those away.
 	Fields []Field
 	// Upgrade is the protocol to which the connection is to be switched; empty: none. Such a request has no body.
 	Upgrade string

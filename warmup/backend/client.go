@@ -26,6 +26,8 @@ const (
 	DefaultConnectTimeout = time.Second
 
 	headerLimit = 256 << 10
+	// fallbackDelay is how long a connection over the first IP version may take before the other one is tried beside it.
+	fallbackDelay = 100 * time.Millisecond
 	// keepTalking is how long the connection of a question waits for another one.
 	keepTalking = 100 * time.Millisecond
 	// SyntheticHeader marks every request that Pilotlight makes by itself.
@@ -220,7 +222,7 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if c.settings.DialContext != nil {
 		return c.settings.DialContext(ctx, c.settings.Network, c.settings.Address)
 	}
-	var dialer net.Dialer
+	dialer := net.Dialer{FallbackDelay: fallbackDelay}
 
 	return dialer.DialContext(ctx, c.settings.Network, c.settings.Address)
 }
