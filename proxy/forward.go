@@ -72,7 +72,7 @@ func (x *exchange) head(res *http.Response) error {
 		return nil
 	}
 	limited := x.judge.head(res, x.grpc)
-	if limited && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
+	if limited && x.h.tunable.Load().requeueRefused && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
 		x.sentBack++
 
 		return errRefusedBusy

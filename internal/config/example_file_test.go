@@ -16,11 +16,9 @@ func missing() []string {
 	return []string{
 		"backend.idle_unload", "backend.tls", "backend.transport",
 		"circuit.rules", "circuit.slow",
-		"concurrency.limit",
 		"drain.quit",
 		"fallback", "fleet",
 		"health.restart_backend", "health.restart_grace",
-		"hold.requeue_refused",
 		"limits.body", "limits.connections", "limits.headers",
 		"listen.extra", "listen.forwarded", "listen.max_connection_age", "listen.tls",
 		"load_reports",
