@@ -100,7 +100,7 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time, remaining time.Durati
 	if !t.deadline.After(now) {
 		return g.late(t), true
 	}
-	if counts && !t.returned {
+	if g.Mode() == Passing && !t.returned { // a ramp becomes faster, so what was seen says little
 		remaining = g.tempo.forecast(g.queue.len(), now)
 	}
 	if g.settings.Hold.FailFast && t.deadline.Before(now.Add(remaining)) {
