@@ -26,7 +26,8 @@ func TestC22WithALimitOfFour(t *testing.T) {
 		r, end := memoryRig(t, func(w http.ResponseWriter, r *http.Request) {
 			n := working.Add(1)
 			defer working.Add(-1)
-			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			for old := most.Load(); n > old; old = most.Load() {
+				most.CompareAndSwap(old, n)
 			}
 			body, _ := io.ReadAll(r.Body)
 			switch {
@@ -197,7 +198,7 @@ func TestC47LocalExhaustionIsNoVerdict(t *testing.T) {
 				verdicts := func() (good, bad int) {
 					s := breaker.Snapshot()
 
-					return int(s.Window.Good + s.Trials.Good), int(s.Window.Bad + s.Trials.Bad)
+					return s.Window.Good + s.Trials.Good, s.Window.Bad + s.Trials.Bad
 				}
 				for range 30 {
 					if got := r.send(t.Context(), http.MethodGet, "/", nil); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, `"local_exhausted"`) {

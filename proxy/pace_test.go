@@ -46,7 +46,8 @@ func (c *crowd) client() {
 			continue
 		}
 		inside := c.inside.Add(1)
-		for old := c.peak.Load(); inside > old && !c.peak.CompareAndSwap(old, inside); old = c.peak.Load() {
+		for old := c.peak.Load(); inside > old; old = c.peak.Load() {
+			c.peak.CompareAndSwap(old, inside)
 		}
 		if c.room > 0 && int(inside) > c.room {
 			time.Sleep(time.Millisecond)
@@ -79,7 +80,7 @@ func (c *crowd) stop() {
 	c.clients.Wait()
 }
 
-func always(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+func steady() time.Duration { return 50 * time.Millisecond }
 
 func TestAdaptiveLimitFindsWhatTheBackendCanDo(t *testing.T) {
 	t.Parallel()
@@ -107,10 +108,10 @@ func TestAdaptiveLimitFindsWhatTheBackendCanDo(t *testing.T) {
 		peak     int64
 		refused  float64 // share, at most
 	}{
-		{"a line inside", units.Auto[int]{}, 0, always(50 * time.Millisecond), 160, 0.95, 32, 0},
-		{"refusals", units.Auto[int]{}, 10, always(50 * time.Millisecond), 160, 0.7, 11, 0.05},
+		{"a line inside", units.Auto[int]{}, 0, steady, 160, 0.95, 32, 0},
+		{"refusals", units.Auto[int]{}, 10, steady, 160, 0.7, 11, 0.05},
 		{"mixed work", units.Auto[int]{}, 0, mixed, 8 / 0.0378, 0.6, 60, 0},
-		{"fixed, for comparison", units.Of(8), 0, always(50 * time.Millisecond), 160, 0.99, 8, 0},
+		{"fixed, for comparison", units.Of(8), 0, steady, 160, 0.99, 8, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestAdaptiveLimitFindsWhatTheBackendCanDo(t *testing.T) {
 func TestWithoutALimitTheBackendsLineGrows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(passing(testGate(nil)), 8, 100, always(50*time.Millisecond))
+		c := newCrowd(passing(testGate(nil)), 8, 100, steady)
 		if _, peak := c.measure(10 * time.Second); peak != 100 {
 			t.Errorf("at most %d inside", peak)
 		}
