@@ -103,7 +103,7 @@ func (a *attempt) abort() {
 func (a *attempt) head(status int, length int64, header http.Header) error {
 	x := a.x
 	limited := a.judge.head(status, length, header, x.grpc)
-	if limited && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
+	if limited && x.h.tunable.Load().requeueRefused && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
 		x.sentBack++
 
 		return errRefusedBusy

@@ -1,43 +1,40 @@
 package proxy
 
-// backlog counts the requests that were held, have been let through, and are not answered yet: together with those in line they are what the gate
-// owes. It is guarded by the gate's lock.
+// backlog counts what the gate owes: the requests that were held while the backend was not ready, and are not answered yet. Those that only a concurrency
+// limit keeps waiting are none: there may always be some. It is guarded by the gate's lock.
 type backlog struct {
-	out int
+	owed int
 	// announce is set from an opening with requests held until everything that was owed has been answered.
 	announce bool
 }
 
-// let counts a request that was held and is let through.
-func (b *backlog) let(t *Ticket) {
+// arrive counts a request that is held.
+func (b *backlog) arrive(t *Ticket) {
 	if !t.owed {
 		t.owed = true
-		b.out++
+		b.owed++
 	}
 }
 
-// answered takes note that an answer to t has begun, or that t goes back to the line or away. It is harmless for a ticket that was not let through.
-func (b *backlog) answered(t *Ticket) {
+// leave takes note that t is answered, by whomever, or that nobody waits for an answer. It is harmless for a ticket that is not owed one.
+func (b *backlog) leave(t *Ticket) {
 	if t.owed {
 		t.owed = false
-		b.out--
+		b.owed--
 	}
 }
 
-// Backlog returns how many requests are held, or were held and are not answered yet.
+// Backlog returns how many requests are held until the backend is ready, or were and are not answered yet.
 func (g *Gate) Backlog() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
-	return g.owed()
+	return g.backlog.owed
 }
-
-// owed is Backlog for those who hold the lock.
-func (g *Gate) owed() int { return g.queue.len() + g.backlog.out }
 
 // unlock gives up the lock, and says so once everything that was owed at an opening has been answered.
 func (g *Gate) unlock() {
-	released := g.backlog.announce && g.owed() == 0
+	released := g.backlog.announce && g.backlog.owed == 0
 	if released {
 		g.backlog.announce = false
 	}

@@ -52,13 +52,16 @@ type HoldConfig struct {
 	MaxStreamBody units.Size `yaml:"max_stream_body"`
 	// Memory is the budget for all held bodies together. "auto" is min(256MiB, a quarter of what the memory cgroup leaves).
 	Memory units.Auto[units.Size] `yaml:"memory"`
-	// FailFast refuses a request at once, with the time to come back, when by what the warm-up has measured so far it cannot end before the caller's deadline or max_wait.
+	// FailFast refuses a request at once, with the time to come back, when by what has been measured so far, of the warm-up or of the pace at which those who wait are let through,
+	// its turn cannot come before the caller's deadline or the end of max_wait.
 	FailFast bool `yaml:"fail_fast"`
 	// AssumeDeadline is for how long callers are taken to wait who do not say so themselves, held time included; it is not passed on to the backend. 0 means as long as max_wait.
 	AssumeDeadline units.Duration `yaml:"assume_deadline"`
 	// DeadlineHeader names an HTTP header in which callers say for how long they wait, as a duration with its unit such as 2.5s. What is left of it is passed on
 	// in that form; a value of another form says nothing and passes unchanged. grpc-timeout and x-envoy-expected-rq-timeout-ms are always read.
 	DeadlineHeader string `yaml:"deadline_header"`
+	// RequeueRefused sends a request that was held, and that the backend refuses because it has too much to do, once more when its turn comes again, before all others. false hands the refusal on.
+	RequeueRefused bool `yaml:"requeue_refused"`
 }
 
 // MaxWaitConfig says how long a request may be held.
@@ -71,6 +74,11 @@ type MaxWaitConfig struct {
 
 // ConcurrencyConfig shapes how many requests are let through at once.
 type ConcurrencyConfig struct {
+	// Limit is the most requests in flight at the backend; those beyond wait in line, within the bounds of hold. 0 means no limit. A number is kept to whatever happens: a request counts
+	// until its answer has ended, a tunnel or an open stream for as long as it is open. For up to 10s after the backend refused one as busy it may be fewer. "auto" finds the number by
+	// itself: one more at a time while answers begin in time, half as many when they begin late or are refused, never below one. It is not for LLM servers: those in front
+	// that pick a pod read the server's own queue, which a limit keeps empty.
+	Limit units.Auto[int] `yaml:"limit"`
 	// Ramp is how held requests are released once the backend is warm.
 	Ramp RampConfig `yaml:"ramp"`
 }
@@ -111,8 +119,12 @@ func DefaultHold() HoldConfig {
 		MaxBody:       16 << 20,
 		MaxStreamBody: 64 << 10,
 		FailFast:      true,
+		// A request that waited for its turn should not lose it to the backend's own queue.
+		RequeueRefused: true,
 	}
 }
 
 // DefaultConcurrency returns the concurrency settings used when the user sets none.
-func DefaultConcurrency() ConcurrencyConfig { return ConcurrencyConfig{Ramp: RampConfig{Start: 4}} }
+func DefaultConcurrency() ConcurrencyConfig {
+	return ConcurrencyConfig{Limit: units.Of(0), Ramp: RampConfig{Start: 4}}
+}

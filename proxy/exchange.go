@@ -70,6 +70,8 @@ func (x *exchange) turnAway(outcome Outcome) {
 		x.refuse(BodyTooLarge)
 	case TimedOut:
 		x.refuse(HoldTimeout)
+	case Crowded:
+		x.refuse(CrowdTimeout)
 	case Expired:
 		x.refuse(DeadlineExceeded)
 	case Hopeless:
@@ -87,7 +89,7 @@ func (x *exchange) turnAway(outcome Outcome) {
 func (x *exchange) notAllowed(err error) (again bool) {
 	x.tries++
 	if mode := x.h.gate.Mode(); errors.Is(err, circuit.ErrOpen) && (mode == Holding || (mode == Ramping && x.tries <= maxTries)) {
-		x.h.gate.Full(&x.ticket, x.arrived)
+		x.h.gate.NotAllowed(&x.ticket, x.arrived)
 
 		return true
 	}

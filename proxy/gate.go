@@ -17,7 +17,7 @@ type GateSettings struct {
 	Hold HoldConfig
 	// Memory is the resolved budget, in bytes, for all held bodies together.
 	Memory int64
-	// Concurrency shapes the release.
+	// Concurrency says how many requests are let through at once.
 	Concurrency ConcurrencyConfig
 	// WhileOpen is what the gate does while the pod is unhealthy.
 	WhileOpen circuit.WhileOpen
@@ -34,7 +34,7 @@ type GateSettings struct {
 
 // Gate is the turnstile in front of the backend. All its methods may be called concurrently.
 type Gate struct {
-	mode     atomic.Int32 // a Mode; the only thing that a request looks at while the gate passes
+	position atomic.Int32 // a Mode, and [limitedBit]; the only thing that a request looks at while the gate passes without a limit
 	inFlight atomic.Int64 // exchanges with the backend, whatever the mode
 	settings GateSettings
 	budget   budget
@@ -51,10 +51,14 @@ type Gate struct {
 	refusing Reason    // why, while Refusing
 	refuse   bool      // draining: what would have to be held is refused
 	backlog  backlog
+	tempo    tempo
 }
 
+// limitedBit is in the position of a gate that passes with a concurrency limit in force.
+const limitedBit = 1 << 3
+
 // outcomes gives the number of outcomes to the compiler; a test compares it with [OutcomeValues].
-var outcomes = [9]struct{}{}
+var outcomes = [10]struct{}{}
 
 // NewGate returns a gate that holds.
 func NewGate(settings GateSettings) *Gate {
@@ -63,21 +67,43 @@ func NewGate(settings GateSettings) *Gate {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
 	g.budget.limit.Store(settings.Memory)
-	g.mode.Store(int32(Holding))
+	g.position.Store(int32(Holding))
+	g.ramp.limit(settings.Concurrency.Limit, settings.Concurrency.Ramp.Start)
 
 	return g
 }
 
-// Configure puts other bounds in force. Requests that are held already keep the deadline that they have.
+// Configure puts other bounds in force. Requests that are held already keep the deadline that they have, and those that are under way stay under way:
+// a lower limit is kept to once enough of them have ended, and those that were let through without any limit do not count against a new one.
 func (g *Gate) Configure(hold HoldConfig, memory int64, concurrency ConcurrencyConfig) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
+	limit := g.settings.Concurrency.Limit
 	g.settings.Hold, g.settings.Concurrency = hold, concurrency
 	g.budget.limit.Store(memory)
+	g.ramp.limit(concurrency.Limit, concurrency.Ramp.Start)
+	if concurrency.Limit == limit {
+		return
+	}
+	switch passing := g.Mode() == Passing; {
+	case passing && !g.ramp.limited() && g.queue.len() > 0:
+		g.move(Ramping) // nobody else is to wait, but not all at once
+	case passing && g.ramp.adaptive:
+		g.ramp.begin(max(concurrency.Ramp.Start, int(g.inFlight.Load())))
+		g.ramp.stamp(time.Now())
+		g.move(Passing)
+	case passing:
+		g.ramp.calm()
+		g.move(Passing)
+	default:
+		g.ramp.permits = g.ramp.bounded(g.ramp.permits)
+	}
+	g.release()
+	g.setAlarm(time.Now())
 }
 
-// Mode returns the position of the gate.
-func (g *Gate) Mode() Mode { return Mode(g.mode.Load()) }
+// Mode returns the position of the gate. One that passes as many at once as a concurrency limit allows is passing.
+func (g *Gate) Mode() Mode { return Mode(g.position.Load() &^ limitedBit) }
 
 // Follow moves the gate as the pod's state demands.
 func (g *Gate) Follow(m health.Move) {
@@ -128,9 +154,10 @@ func (g *Gate) Ramp(n int) {
 		return
 	}
 	g.ramp.begin(n)
+	g.tempo.begin(time.Now())
 	g.turn(Ramping)
 	g.release()
-	g.backlog.announce = g.owed() > 0
+	g.backlog.announce = g.backlog.owed > 0
 }
 
 // Drain says what becomes of the requests that are held, and of those that would have to be. Requests that need not be held are served as before.
@@ -144,9 +171,10 @@ func (g *Gate) Drain(held HeldPolicy) {
 }
 
 // Wait returns once the request may proceed, or with the reason why it may not. The body, which may be nil, is read beside the wait.
-// After Proceed the caller must call [Gate.Done] or [Gate.Return] when the exchange has ended. While the gate passes it costs one atomic load.
+// After Proceed the caller must call [Gate.Done] or [Gate.Return] when the exchange has ended: a tunnel or an open stream keeps its permit until then.
+// While the gate passes it costs one atomic load, and with a concurrency limit that is not reached one short lock.
 func (g *Gate) Wait(ctx context.Context, t *Ticket, body *Body) Outcome {
-	if g.Mode() == Passing {
+	if g.position.Load() == int32(Passing) {
 		return Proceed
 	}
 
@@ -155,20 +183,23 @@ func (g *Gate) Wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 
 // Good says that the backend has begun a good answer to t's request.
 func (g *Gate) Good(t *Ticket) {
-	if !t.limited {
+	if !t.limited || t.plain {
 		return
 	}
 	g.mu.Lock()
 	defer g.unlock()
-	g.backlog.answered(t)
-	if g.Mode() != Ramping {
+	g.backlog.leave(t)
+	if !g.counts() {
 		return
 	}
+	now := time.Now()
 	first := g.queue.first()
-	g.ramp.grow(t, time.Now(), first != nil && first.returned)
-	g.release()
-	if g.queue.len() == 0 && g.ramp.free() {
-		g.turn(Passing)
+	g.ramp.grow(t, now, first != nil && first.returned)
+	g.releaseAt(now)
+	if g.Mode() == Ramping && ((g.queue.len() == 0 && g.ramp.free()) || g.ramp.found()) {
+		g.ramp.calm()
+		g.move(Passing)
+		g.releaseAt(now)
 	}
 }
 
@@ -179,7 +210,9 @@ func (g *Gate) Busy(t *Ticket) (limited bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ramp.shrink(t)
+	now := time.Now()
+	g.ramp.shrink(t, now)
+	g.setAlarm(now)
 
 	return true
 }
@@ -191,7 +224,7 @@ func (g *Gate) Done(t *Ticket) {
 	}
 	g.mu.Lock()
 	defer g.unlock()
-	g.backlog.answered(t)
+	g.backlog.leave(t)
 	g.ramp.take(t)
 	g.release()
 }
@@ -205,8 +238,8 @@ func (g *Gate) Return(t *Ticket, arrived time.Time) {
 	g.release()
 }
 
-// Full says that the breaker did not let t's request through: it goes back to the head of the line, and nobody else is let go before a good answer.
-func (g *Gate) Full(t *Ticket, arrived time.Time) {
+// NotAllowed says that the breaker did not allow t's request: it goes back to the head of the line, and nobody else is let go before a good answer.
+func (g *Gate) NotAllowed(t *Ticket, arrived time.Time) {
 	g.mu.Lock()
 	defer g.unlock()
 	g.takeBack(t, arrived)
@@ -215,7 +248,7 @@ func (g *Gate) Full(t *Ticket, arrived time.Time) {
 
 // takeBack takes t's permit, if it had one, and makes it stand at the head of the line at its next wait. The caller holds the lock.
 func (g *Gate) takeBack(t *Ticket, arrived time.Time) {
-	g.backlog.answered(t)
+	g.backlog.leave(t)
 	g.ramp.take(t)
 	t.returned, t.arrived = true, arrived
 }
@@ -228,17 +261,41 @@ func (g *Gate) refusal() Reason {
 	return g.refusing
 }
 
-// turn moves the gate. The caller holds the lock.
+// turn moves the gate, and tells the log. The caller holds the lock.
 func (g *Gate) turn(to Mode) {
-	from := g.Mode()
+	if g.Mode() != to {
+		g.move(to)
+	}
+}
+
+// move puts the gate in a position, which may be the one it is in. The caller holds the lock.
+func (g *Gate) move(to Mode) {
+	from, position := g.Mode(), int32(to) //nolint:gosec // 0 to 3
+	if to == Passing && g.ramp.limited() {
+		position |= limitedBit
+	}
+	g.position.Store(position)
 	if from == to {
 		return
 	}
-	g.mode.Store(int32(to)) //nolint:gosec // 0 to 3
-	if to == Holding || to == Refusing {
+	switch to {
+	case Holding:
 		g.backlog.announce = false
+		g.queue.each(g.backlog.arrive) // those who waited for a permit wait for the backend now
+	case Refusing:
+		g.backlog.announce = false
+	case Ramping:
+		g.ramp.stamp(time.Now())
+	case Passing:
 	}
 	g.logger.Info("gate moved", "from", from.String(), "to", to.String(), "held", g.queue.len())
+}
+
+// counts says whether the gate lets requests through by permits. The caller holds the lock.
+func (g *Gate) counts() bool {
+	mode := g.Mode()
+
+	return mode == Ramping || (mode == Passing && g.ramp.limited())
 }
 
 // remaining returns for how long the gate will go on to hold, 0 when nobody can say.

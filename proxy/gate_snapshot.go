@@ -1,13 +1,19 @@
 package proxy
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
 
 // GateSnapshot is the state of a gate at one moment.
 type GateSnapshot struct {
 	Mode Mode `json:"mode"`
-	// Permits is how many requests may be in flight, and Permitted how many of those are; meaningful while ramping.
+	// Permits is how many requests may be in flight, and Permitted how many of those are; meaningful while ramping, and under a concurrency limit.
 	Permits   int `json:"permits"`
 	Permitted int `json:"permitted"`
+	// Limit is concurrency.limit: "0" when there is none, "auto" when Permits is what it has found.
+	Limit units.Auto[int] `json:"limit"`
 	// InFlight is the number of exchanges under way with the backend, users' requests only.
 	InFlight int64 `json:"in_flight"`
 	Held     int   `json:"held"`
@@ -29,7 +35,7 @@ func (g *Gate) Snapshot() GateSnapshot {
 	defer g.mu.Unlock()
 	now := time.Now()
 	s := GateSnapshot{
-		Mode: g.Mode(), Permits: g.ramp.permits, Permitted: g.ramp.out.n, InFlight: g.inFlight.Load(),
+		Mode: g.Mode(), Permits: g.ramp.permits, Permitted: g.ramp.given, Limit: g.settings.Concurrency.Limit, InFlight: g.inFlight.Load(),
 		Held: g.queue.len(), HeldBytes: g.budget.used.Load(), HeldBytesLimit: g.budget.limit.Load(),
 		LongestHeld: g.queue.longest(now), LongestHold: g.longest,
 		Outcomes: make(map[Outcome]uint64, len(g.totals)), Draining: g.refuse,

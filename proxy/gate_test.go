@@ -34,38 +34,76 @@ func passing(g *Gate) *Gate {
 	return g
 }
 
+// limited is a change of settings.
+func limited(to int) func(*GateSettings) {
+	return func(s *GateSettings) { s.Concurrency.Limit = units.Of(to) }
+}
+
+func adaptive(s *GateSettings) { s.Concurrency.Limit = units.Auto[int]{} }
+
 func TestPassingCostsNothing(t *testing.T) {
-	g := passing(testGate(nil))
-	if g.Mode() != Passing {
-		t.Fatalf("the gate is %s", g.Mode())
-	}
-	var ticket Ticket
-	ctx := t.Context()
-	allocations := testing.AllocsPerRun(1000, func() {
-		if g.Wait(ctx, &ticket, nil) != Proceed {
-			t.Fatal("refused")
-		}
-		g.Good(&ticket)
-		g.Done(&ticket)
-	})
-	if allocations != 0 {
-		t.Errorf("%v allocations", allocations)
+	for name, change := range map[string]func(*GateSettings){"no limit": nil, "limit": limited(4), "adaptive limit": adaptive} {
+		t.Run(name, func(t *testing.T) {
+			g := passing(testGate(change))
+			if g.Mode() != Passing {
+				t.Fatalf("the gate is %s", g.Mode())
+			}
+			var ticket Ticket
+			ctx := t.Context()
+			allocations := testing.AllocsPerRun(1000, func() {
+				if g.Wait(ctx, &ticket, nil) != Proceed {
+					t.Fatal("refused")
+				}
+				g.Good(&ticket)
+				g.Done(&ticket)
+			})
+			if allocations != 0 {
+				t.Errorf("%v allocations", allocations)
+			}
+		})
 	}
 }
 
 func BenchmarkPassing(b *testing.B) {
-	g := passing(testGate(nil))
-	ctx := b.Context()
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		var ticket Ticket
-		for pb.Next() {
-			if g.Wait(ctx, &ticket, nil) != Proceed {
-				b.Fatal("refused")
+	benchmarks := []struct {
+		name     string
+		change   func(*GateSettings)
+		parallel bool
+	}{
+		{"without limit", nil, false},
+		{"without limit, all cores", nil, true},
+		{"limit not reached", limited(1 << 20), false},
+		{"limit not reached, all cores", limited(1 << 20), true},
+		{"adaptive limit not reached", adaptive, false},
+	}
+	for _, benchmark := range benchmarks {
+		b.Run(benchmark.name, func(b *testing.B) {
+			g := passing(testGate(benchmark.change))
+			ctx := b.Context()
+			b.ReportAllocs()
+			pass := func(ticket *Ticket) {
+				if g.Wait(ctx, ticket, nil) != Proceed {
+					b.Fatal("refused")
+				}
+				g.Good(ticket)
+				g.Done(ticket)
 			}
-			g.Done(&ticket)
-		}
-	})
+			if !benchmark.parallel {
+				var ticket Ticket
+				for b.Loop() {
+					pass(&ticket)
+				}
+
+				return
+			}
+			b.RunParallel(func(pb *testing.PB) {
+				var ticket Ticket
+				for pb.Next() {
+					pass(&ticket)
+				}
+			})
+		})
+	}
 }
 
 func TestFollowHasTheGateColumnOfTheStateTable(t *testing.T) {

@@ -34,7 +34,7 @@ type Settings struct {
 	Breaker  *circuit.Breaker
 	Limits   LimitsConfig
 	Timeouts TimeoutsConfig
-	// Hold says how callers tell their deadline, and what it is when they do not; the rest of it is the gate's.
+	// Hold says how callers tell their deadline, what it is when they do not, and whether what the backend refuses as busy goes back to the line; the rest of it is the gate's.
 	Hold HoldConfig
 	// ConnectTimeout limits one attempt to connect. 0 means no limit.
 	ConnectTimeout time.Duration
@@ -92,6 +92,7 @@ type tunable struct {
 	timeouts       TimeoutsConfig
 	deadlineHeader string // in canonical form; empty: none
 	assumeDeadline time.Duration
+	requeueRefused bool
 	serverTiming   bool
 }
 
@@ -127,11 +128,11 @@ func NewHandler(settings Settings) *Handler {
 	return h
 }
 
-// Configure puts other timeouts and other ways to tell a deadline in force, and says whether answers carry Server-Timing. Attempts that have begun keep the timeouts that they began with.
+// Configure puts other timeouts, other ways to tell a deadline, and what becomes of requests that the backend refuses, in force, and says whether answers carry Server-Timing. Attempts that have begun keep the timeouts that they began with.
 func (h *Handler) Configure(timeouts TimeoutsConfig, hold HoldConfig, serverTiming bool) {
 	h.tunable.Store(&tunable{
 		timeouts: timeouts, serverTiming: serverTiming,
-		deadlineHeader: http.CanonicalHeaderKey(hold.DeadlineHeader), assumeDeadline: hold.AssumeDeadline.Std(),
+		deadlineHeader: http.CanonicalHeaderKey(hold.DeadlineHeader), assumeDeadline: hold.AssumeDeadline.Std(), requeueRefused: hold.RequeueRefused,
 	})
 }
 

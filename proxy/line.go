@@ -7,6 +7,9 @@ import (
 
 // wait is the part of [Gate.Wait] for a gate that does not pass.
 func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
+	if g.Mode() == Passing && g.pass(t) {
+		return Proceed
+	}
 	if outcome, decided := g.enter(t, body); decided {
 		return outcome
 	}
@@ -21,6 +24,18 @@ func (g *Gate) wait(ctx context.Context, t *Ticket, body *Body) Outcome {
 	}
 }
 
+// pass lets t through a gate that passes under a fixed limit, if the limit is not reached. That is the common case, so it is the short one.
+func (g *Gate) pass(t *Ticket) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.Mode() != Passing || !g.ramp.resting() || !g.ramp.free() || g.queue.len() > 0 {
+		return false
+	}
+	g.ramp.give(t, time.Time{})
+
+	return true
+}
+
 // enter puts t in line, or says at once what becomes of it.
 func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	remaining := g.remaining()
@@ -30,6 +45,7 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	outcome, decided = g.admit(t, body, now, remaining)
 	if decided {
 		if outcome != Proceed {
+			g.backlog.leave(t)
 			g.totals[outcome]++
 		}
 
@@ -39,10 +55,14 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 		t.wake = make(chan Outcome, 1)
 	}
 	t.body, t.since = body, now
-	g.queue.push(t, body == nil || body.settled())
-	if g.Mode() == Ramping {
-		g.release()
+	if g.Mode() != Passing {
+		g.backlog.arrive(t)
 	}
+	if g.queue.len() == 0 {
+		g.tempo.begin(now)
+	}
+	g.queue.push(t, body == nil || body.settled())
+	g.releaseAt(now)
 	g.setAlarm(now)
 
 	return Proceed, false
@@ -50,12 +70,16 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 
 // admit decides whether t is to be held, where remaining is for how long the gate will go on to hold, 0 when nobody can say.
 func (g *Gate) admit(t *Ticket, body *Body, now time.Time, remaining time.Duration) (outcome Outcome, decided bool) {
+	counts := g.counts()
+	if counts && g.queue.len() == 0 && !g.ramp.free() {
+		g.recover(now)
+	}
 	switch mode := g.Mode(); {
-	case mode == Passing:
+	case mode == Passing && !counts:
 		return Proceed, true
 	case mode == Refusing:
 		return Refused, true
-	case mode == Ramping && g.queue.len() == 0 && g.ramp.free():
+	case counts && g.queue.len() == 0 && g.ramp.free():
 		g.ramp.give(t, now)
 
 		return Proceed, true
@@ -74,9 +98,12 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time, remaining time.Durati
 		t.deadline = t.expires
 	}
 	if !t.deadline.After(now) {
-		return t.late(), true
+		return g.late(t), true
 	}
-	if g.settings.Hold.FailFast && g.Mode() == Holding && t.deadline.Before(now.Add(remaining)) {
+	if g.Mode() == Passing && !t.returned { // a ramp becomes faster, so what was seen says little
+		remaining = g.tempo.forecast(g.queue.len(), now)
+	}
+	if g.settings.Hold.FailFast && t.deadline.Before(now.Add(remaining)) {
 		return Hopeless, true
 	}
 	if body != nil {
@@ -94,7 +121,7 @@ func (g *Gate) abandon(t *Ticket) Outcome {
 		g.end(t, Gone, time.Now())
 	}
 	<-t.wake
-	g.backlog.answered(t)
+	g.backlog.leave(t)
 	g.ramp.take(t)
 	g.release()
 
@@ -119,18 +146,44 @@ func (g *Gate) bodySettled(t *Ticket, err error) {
 
 // release lets through whom it may. The caller holds the lock.
 func (g *Gate) release() {
-	if g.Mode() != Ramping {
+	if g.queue.len() > 0 {
+		g.releaseAt(time.Now())
+	}
+}
+
+// releaseAt is release for those who know what time it is.
+func (g *Gate) releaseAt(now time.Time) {
+	if !g.counts() {
 		return
 	}
-	now := time.Now()
 	for g.ramp.free() {
 		t := g.queue.next()
 		if t == nil {
 			return
 		}
 		g.end(t, Proceed, now)
+		g.tempo.let(now)
 	}
 	g.setAlarm(now)
+}
+
+// recover lets a limit that has shrunk go back to what it is at rest, when it is time. The caller holds the lock.
+func (g *Gate) recover(now time.Time) {
+	if g.Mode() == Passing {
+		g.ramp.recover(now)
+	}
+}
+
+// late is how a hold of t ends when its time is up. The caller holds the lock.
+func (g *Gate) late(t *Ticket) Outcome {
+	switch {
+	case t.hurried:
+		return Expired
+	case g.Mode() == Holding:
+		return TimedOut
+	default:
+		return Crowded
+	}
 }
 
 // dismiss ends every hold. The caller holds the lock.
@@ -149,7 +202,8 @@ func (g *Gate) end(t *Ticket, outcome Outcome, now time.Time) {
 	g.totals[outcome]++
 	if outcome == Proceed {
 		g.ramp.give(t, now)
-		g.backlog.let(t)
+	} else {
+		g.backlog.leave(t)
 	}
 	if t.body != nil {
 		t.body.release()
@@ -163,8 +217,11 @@ func (g *Gate) setAlarm(now time.Time) {
 		return
 	}
 	next := g.queue.deadlines[0].deadline
-	if oldest := g.ramp.out.first; oldest != nil && g.Mode() == Ramping && oldest.granted.Add(patience).Before(next) {
-		next = oldest.granted.Add(patience)
+	if oldest := g.ramp.out.first; oldest != nil && g.lapses() {
+		next = earlier(next, oldest.granted.Add(patience))
+	}
+	if at := g.ramp.recovers(); !at.IsZero() && g.Mode() == Passing {
+		next = earlier(next, at)
 	}
 	if !g.alarm.IsZero() && !next.Before(g.alarm) {
 		return // it fires earlier, and will be set again then
@@ -184,10 +241,25 @@ func (g *Gate) tick() {
 	now := time.Now()
 	g.alarm = time.Time{}
 	for t := g.queue.late(now); t != nil; t = g.queue.late(now) {
-		g.end(t, t.late(), now)
+		g.end(t, g.late(t), now)
 	}
-	if g.Mode() == Ramping && g.queue.len() > 0 && g.ramp.lapse(now) {
-		g.release()
+	if g.queue.len() > 0 {
+		if g.lapses() {
+			g.ramp.lapse(now)
+		}
+		g.recover(now)
+		g.releaseAt(now)
 	}
 	g.setAlarm(now)
+}
+
+// lapses says whether permits that are out for too long are written off. The caller holds the lock.
+func (g *Gate) lapses() bool { return g.Mode() == Ramping || (g.Mode() == Passing && g.ramp.adaptive) }
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+
+	return a
 }

@@ -11,5 +11,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(clientVariable) != "" {
 		os.Exit(benchmarkClient())
 	}
+	if os.Getenv(uploadVariable) != "" {
+		os.Exit(uploadProxy())
+	}
 	goleak.VerifyTestMain(m, lingering)
 }

@@ -44,6 +44,13 @@ func TestAutoMemory(t *testing.T) {
 			"sys/fs/cgroup/memory/memory.stat":                 "inactive_file 1\ntotal_inactive_file 0\n",
 			"sys/fs/cgroup/memory/kubepods/unrelated/whatever": "1",
 		}, 8 * mib},
+		{"v2 grandparent is tighter than both", map[string]string{
+			"proc/self/cgroup": "0::/a/b/c\n", "sys/fs/cgroup/a/b/c/memory.max": "536870912\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": "33554432\n",
+		}, 8 * mib},
+		{"v1 nested, parent is tighter", map[string]string{
+			"proc/self/cgroup": "9:memory:/pod/c\n", "sys/fs/cgroup/memory/pod/c/memory.limit_in_bytes": "9223372036854771712\n",
+			"sys/fs/cgroup/memory/pod/memory.limit_in_bytes": "67108864\n", "sys/fs/cgroup/memory/pod/memory.usage_in_bytes": "33554432\n",
+		}, 8 * mib},
 		{"v1 without limit", map[string]string{"proc/self/cgroup": "9:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 256 * mib},
 	}
 	for _, test := range tests {

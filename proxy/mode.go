@@ -12,7 +12,7 @@ const (
 	Refusing
 	// Ramping lets a limited number of requests through at once, first in, first out.
 	Ramping
-	// Passing lets every request through. It costs one atomic load.
+	// Passing lets every request through, or as many at once as a concurrency limit allows.
 	Passing
 )
 

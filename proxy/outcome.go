@@ -14,6 +14,8 @@ const (
 	TooLarge
 	// TimedOut means: the request was held for as long as a request may be.
 	TimedOut
+	// Crowded means: the request was held for as long as a request may be, while the backend was at work on as many others as may be let through at once.
+	Crowded
 	// Expired means: the time for which the caller waits was over.
 	Expired
 	// Hopeless means: by what is known the request would be held in vain, so it is not held at all.
@@ -31,6 +33,7 @@ var outcomeNames = units.Names[Outcome]{
 	Full:     "full",
 	TooLarge: "too_large",
 	TimedOut: "timed_out",
+	Crowded:  "crowded",
 	Expired:  "expired",
 	Hopeless: "hopeless",
 	Gone:     "gone",

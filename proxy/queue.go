@@ -40,6 +40,13 @@ func (q *queue) complete(t *Ticket) {
 	}
 }
 
+// each calls f with everybody in line, in no order.
+func (q *queue) each(f func(*Ticket)) {
+	for _, t := range q.deadlines {
+		f(t)
+	}
+}
+
 // remove takes t out of the line.
 func (q *queue) remove(t *Ticket) {
 	t.list.remove(t)

@@ -13,25 +13,33 @@ import (
 func TestQueueBehavesLikeItsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.IntRange(0, 4).Draw(rt, "limit")
 		g := testGate(func(s *GateSettings) {
+			s.Concurrency.Limit = units.Of(limit)
+			s.Hold.FailFast = false
 			s.Hold.MaxRequests = 8
 			s.Hold.MaxWait.Start = units.Duration(time.Hour)
 			s.Hold.MaxWait.Restart = units.Duration(time.Hour)
 		})
-		m := &model{gate: g}
+		m := &model{gate: g, limit: limit, permits: g.ramp.permits}
 		rt.Repeat(map[string]func(*rapid.T){
 			"":        m.check,
 			"arrive":  m.arrive,
 			"settle":  m.settle,
 			"leave":   m.leave,
-			"done":    func(rt *rapid.T) { m.answer(rt, func(e *entry) { g.Done(&e.ticket) }, func(*entry) {}) },
-			"good":    func(rt *rapid.T) { m.answer(rt, m.good, m.grow) },
+			"done":    func(rt *rapid.T) { m.answer(rt, func(e *entry) { g.Done(&e.ticket) }) },
+			"good":    func(rt *rapid.T) { m.answer(rt, m.good) },
+			"busy":    func(rt *rapid.T) { m.answer(rt, m.busy) },
+			"limit":   m.configure,
 			"returns": m.returns,
 			"hold":    func(*rapid.T) { g.Hold(); m.mode = Holding },
 			"ramp": func(rt *rapid.T) {
 				n := rapid.IntRange(1, 3).Draw(rt, "n")
 				if m.mode == Holding || m.mode == Refusing {
 					m.permits, m.mode = n, Ramping
+					if m.limit > 0 {
+						m.permits = min(n, m.limit)
+					}
 				}
 				g.Ramp(n)
 				m.release()
@@ -50,6 +58,7 @@ type entry struct {
 type model struct {
 	gate     *Gate
 	mode     Mode
+	limit    int
 	permits  int
 	waiting  []*entry // in order
 	out      []*entry
@@ -64,9 +73,14 @@ func (m *model) enter(e *entry) {
 		body = &Body{length: -1}
 		body.changed.L = &body.mu
 	}
+	if m.mode == Passing && m.limit > 0 && m.gate.pass(&e.ticket) {
+		m.out = append(m.out, e)
+
+		return
+	}
 	outcome, decided := m.gate.enter(&e.ticket, body)
 	switch {
-	case decided && outcome == Proceed && m.mode == Ramping:
+	case decided && outcome == Proceed && m.counts():
 		m.out = append(m.out, e)
 	case decided && outcome == Proceed:
 		m.free = append(m.free, e)
@@ -114,21 +128,36 @@ func (m *model) good(e *entry) {
 	m.gate.Done(&e.ticket)
 }
 
-func (m *model) grow(*entry) {
-	if m.mode == Ramping {
-		m.permits = m.gate.ramp.permits // the pace of growth has tests of its own
-	}
+func (m *model) busy(e *entry) {
+	m.gate.Busy(&e.ticket)
+	m.gate.Done(&e.ticket)
 }
 
-func (m *model) answer(rt *rapid.T, act, then func(*entry)) {
+// counts says whether permits are needed.
+func (m *model) counts() bool { return m.mode == Ramping || (m.mode == Passing && m.limit > 0) }
+
+func (m *model) configure(rt *rapid.T) {
+	limit := rapid.IntRange(0, 4).Draw(rt, "limit")
+	hold := m.gate.settings.Hold
+	m.gate.Configure(hold, 1<<20, ConcurrencyConfig{Limit: units.Of(limit), Ramp: DefaultConcurrency().Ramp})
+	if m.mode == Passing && limit == 0 && len(m.waiting) > 0 {
+		m.mode = Ramping
+	}
+	m.limit, m.permits = limit, m.gate.ramp.permits
+	m.release()
+}
+
+func (m *model) answer(rt *rapid.T, act func(*entry)) {
 	if len(m.out) == 0 {
 		rt.Skip()
 	}
 	e := rapid.SampledFrom(m.out).Draw(rt, "answered")
 	act(e)
 	m.out = slices.DeleteFunc(m.out, func(o *entry) bool { return o == e })
-	then(e)
-	m.mode = m.gate.Mode()
+	m.mode, m.permits = m.gate.Mode(), m.gate.ramp.permits // the pace of growth has tests of its own
+	if m.limit > 0 && m.permits > m.limit {
+		rt.Fatalf("%d permits, beyond the limit of %d", m.permits, m.limit)
+	}
 	m.release()
 }
 
@@ -147,7 +176,7 @@ func (m *model) returns(rt *rapid.T) {
 
 // release gives permits in order, passing over the incomplete while there are complete ones.
 func (m *model) release() {
-	for m.mode == Ramping && len(m.waiting) > 0 && len(m.out) < m.permits {
+	for m.counts() && len(m.waiting) > 0 && len(m.out) < m.permits && (m.limit == 0 || len(m.out) < m.limit) {
 		at := max(0, slices.IndexFunc(m.waiting, func(e *entry) bool { return e.complete }))
 		m.out = append(m.out, m.waiting[at])
 		m.waiting = slices.Delete(m.waiting, at, at+1)
@@ -159,7 +188,7 @@ func (m *model) check(rt *rapid.T) {
 	if s.Held != len(m.waiting) || s.Mode != m.mode || s.Permitted != len(m.out) {
 		rt.Fatalf("gate: %s, %d held, %d out; model: %s, %d, %d", s.Mode, s.Held, s.Permitted, m.mode, len(m.waiting), len(m.out))
 	}
-	if s.Mode == Passing && s.Held > 0 {
+	if s.Mode == Passing && s.Held > 0 && m.limit == 0 {
 		rt.Fatalf("%d are held at a gate that passes", s.Held)
 	}
 	for _, e := range m.waiting {

@@ -15,9 +15,11 @@ const (
 	BodyTooLarge
 	// HoldTimeout means: the backend was not ready within the time for which a request is held.
 	HoldTimeout
-	// DeadlineExceeded means: the time for which the caller waits was over before the backend was ready.
+	// CrowdTimeout means: the backend was at work on as many other requests as may be let through at once, for the whole time for which a request is held.
+	CrowdTimeout
+	// DeadlineExceeded means: the time for which the caller waits was over while the request was held.
 	DeadlineExceeded
-	// NotInTime means: by what is known the backend will not be ready before the caller's deadline, or the end of the longest hold.
+	// NotInTime means: by what has been measured the request's turn will not come before the caller's deadline, or the end of the longest hold.
 	NotInTime
 	// PodDraining means: the pod is going away.
 	PodDraining
@@ -83,10 +85,11 @@ type reasonFacts struct {
 
 var reasons = [...]reasonFacts{
 	HoldFull:          {"hold_full", http.StatusServiceUnavailable, grpcUnavailable, true, "too many requests are waiting for the model server"},
-	BodyTooLarge:      {"body_too_large", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body exceeds hold.max_body, the limit while the model server is not ready"},
+	BodyTooLarge:      {"body_too_large", http.StatusRequestEntityTooLarge, grpcResourceExhausted, false, "the body exceeds hold.max_body, the limit for requests that have to wait for the model server"},
 	HoldTimeout:       {"hold_timeout", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server was not ready in time"},
-	DeadlineExceeded:  {"deadline_exceeded", http.StatusGatewayTimeout, grpcDeadlineExceeded, true, "the caller's deadline was over before the model server was ready"},
-	NotInTime:         {"not_in_time", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server will not be ready in time"},
+	CrowdTimeout:      {"crowd_timeout", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server was busy with other requests for as long as a request may wait"},
+	DeadlineExceeded:  {"deadline_exceeded", http.StatusGatewayTimeout, grpcDeadlineExceeded, true, "the caller's deadline was over while the request waited for the model server"},
+	NotInTime:         {"not_in_time", http.StatusServiceUnavailable, grpcUnavailable, true, "by what was measured the model server will not be free for this request in time"},
 	PodDraining:       {"draining", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is going away"},
 	BreakerOpen:       {"breaker_open", http.StatusServiceUnavailable, grpcUnavailable, true, "the model server is failing"},
 	Stopping:          {"stopping", http.StatusServiceUnavailable, grpcUnavailable, true, "this pod is stopping"},

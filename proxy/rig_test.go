@@ -28,7 +28,7 @@ type rig struct {
 
 func defaultSettings() Settings {
 	return Settings{
-		Limits: DefaultLimits(), Timeouts: DefaultTimeouts(), ConnectTimeout: time.Second,
+		Limits: DefaultLimits(), Timeouts: DefaultTimeouts(), Hold: DefaultHold(), ConnectTimeout: time.Second,
 		IdleConnections: 64, IdleTimeout: 4 * time.Second, ServerTiming: true,
 	}
 }
@@ -188,7 +188,7 @@ func (r *rig) held(n int) func() bool { return func() bool { return r.gate.Snaps
 func (r *rig) quiet() bool {
 	s := r.gate.Snapshot()
 
-	return s.Held == 0 && s.HeldBytes == 0 && s.InFlight == 0 && (s.Mode != Ramping || s.Permitted == 0)
+	return s.Held == 0 && s.HeldBytes == 0 && s.InFlight == 0 && s.Permitted == 0
 }
 
 // bothTransports runs a test for each way of HTTP/1 to the backend.

@@ -21,7 +21,8 @@ type Ticket struct {
 	place      place
 	returned   bool // goes to the head of the line
 	hurried    bool // deadline is the caller's own, not ours
-	owed       bool // was held, and is not answered yet
+	owed       bool // was held while the backend was not ready, and is not answered yet
+	plain      bool // got its permit from a fixed limit at rest, to which its answer says nothing
 	limited    bool // was let through with a permit; changes only between waits, so that its owner may read it without the lock
 }
 
@@ -37,15 +38,6 @@ const (
 
 // Held returns for how long the request has been held so far, all holds together. Call it only between two waits.
 func (t *Ticket) Held() time.Duration { return t.held }
-
-// late is how a hold of t ends when its time is up.
-func (t *Ticket) late() Outcome {
-	if t.hurried {
-		return Expired
-	}
-
-	return TimedOut
-}
 
 // before says whether t is to be let through before other. Requests that were sent back come first, in the order in which they arrived.
 func (t *Ticket) before(other *Ticket) bool {

@@ -45,6 +45,7 @@ func (d *document) checkNumbers(c *Config) {
 	d.atLeast(0, map[string]int{
 		"limits.connections":           c.Limits.Connections,
 		"hold.max_requests":            c.Hold.MaxRequests,
+		"concurrency.limit":            c.Concurrency.Limit.Or(0),
 		"backend.idle_connections.max": c.Backend.IdleConnections.Max,
 	})
 	d.notZero(map[string]units.Duration{

@@ -16,11 +16,9 @@ func missing() []string {
 	return []string{
 		"backend.idle_unload",
 		"circuit.rules", "circuit.slow",
-		"concurrency.limit",
 		"drain.quit",
 		"fallback", "fleet",
 		"health.restart_backend", "health.restart_grace",
-		"hold.requeue_refused",
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests", "telemetry.metrics", "telemetry.traces",
