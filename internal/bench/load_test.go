@@ -43,13 +43,13 @@ func TestEveryKindOfLoadReachesTheOrigin(t *testing.T) {
 	proxied := listening(t, func(l net.Listener) { _ = floor.Serve(l) })
 	for _, j := range []job{
 		{Kind: closedLoop, Size: 1 << 10, Concurrency: 4},
-		{Kind: closedLoop, Size: 1 << 20, Concurrency: 2},
+		{Kind: closedLoop, Size: 64 << 10, Concurrency: 2},
 		{Kind: openLoop, Size: 1 << 10, Concurrency: 8, Rate: 200},
 		{Kind: tokens, Size: 1 << 10, Concurrency: 4, Rate: 50},
 		{Kind: grpcUnary, Size: 1 << 10, Concurrency: 2},
 		{Kind: grpcStream, Size: 1 << 10, Concurrency: 2},
 	} {
-		j.Warm, j.For = 20*time.Millisecond, 200*time.Millisecond
+		j.Warm, j.For = 20*time.Millisecond, 500*time.Millisecond
 		for arm, addresses := range map[string][2]string{"direct": {plain, echoes}, "floor": {proxied, proxied}} {
 			t.Run(string(j.Kind)+" "+arm, func(t *testing.T) {
 				j := j
@@ -57,6 +57,7 @@ func TestEveryKindOfLoadReachesTheOrigin(t *testing.T) {
 				if strings.HasPrefix(string(j.Kind), "grpc") {
 					j.Address = addresses[1]
 				}
+				began := monotonic()
 				got, err := perform(t.Context(), j)
 				if err != nil || got.Failed > 0 || got.Done == 0 {
 					t.Fatalf("got %+v, %v", got, err)
@@ -64,8 +65,8 @@ func TestEveryKindOfLoadReachesTheOrigin(t *testing.T) {
 				if got.Seconds < j.For.Seconds() {
 					t.Errorf("measured %g s, want at least %s", got.Seconds, j.For)
 				}
-				if j.Kind == openLoop && float64(got.Done) > j.Rate*(got.Seconds+j.Warm.Seconds())+1 {
-					t.Errorf("%d requests in %g s exceed the rate of %g", got.Done, got.Seconds, j.Rate)
+				if elapsed := (monotonic() - began).Seconds(); j.Kind == openLoop && float64(got.Done) > j.Rate*elapsed+1 {
+					t.Errorf("%d requests in %g s exceed the rate of %g", got.Done, elapsed, j.Rate)
 				}
 			})
 		}
@@ -83,7 +84,7 @@ func TestAnOpenLoopCountsWaiting(t *testing.T) {
 	})}
 	t.Cleanup(func() { _ = slow.Close() })
 	address := listening(t, func(l net.Listener) { _ = slow.Serve(l) })
-	j := job{Kind: closedLoop, Address: address, Size: 1 << 10, Concurrency: 1, Rate: 100, For: 400 * time.Millisecond}
+	j := job{Kind: closedLoop, Address: address, Size: 1 << 10, Concurrency: 1, Rate: 100, For: 1500 * time.Millisecond}
 	closed, err := perform(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
@@ -147,13 +148,18 @@ func TestProcessorTimeOfThisProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns := 0
-	for start := monotonic(); monotonic()-start < 20*time.Millisecond; {
-		turns++
-	}
-	after, err := processorTime(own)
-	if err != nil || after-before < 5*time.Millisecond {
-		t.Errorf("%d turns in 20 ms counted as %s, %v", turns, after-before, err)
+	// How much of the processor this process gets is not known; that its clock moves when it works is.
+	for start := monotonic(); ; {
+		after, err := processorTime(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after-before >= 5*time.Millisecond {
+			break
+		}
+		if monotonic()-start > 10*time.Second {
+			t.Fatalf("10 s of work counted as %s", after-before)
+		}
 	}
 	if bytes, err := resident(own); err != nil || bytes < 1<<20 {
 		t.Errorf("resident: %d bytes, %v", bytes, err)

@@ -68,8 +68,8 @@ func conduct(ctx context.Context, o *options, out, progress io.Writer) (broken i
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	b := &bench{
-		site:  &site{folder: folder, pilotlight: o.pilotlight, tools: o.tools},
-		cases: o.cases, rounds: o.rounds, scale: o.scale,
+		site:    &site{folder: folder, pilotlight: o.pilotlight, tools: o.tools},
+		machine: thisMachine(), cases: o.cases, rounds: o.rounds, scale: o.scale,
 		say: func(format string, arguments ...any) { _, _ = fmt.Fprintf(progress, format, arguments...) },
 	}
 	var infos []armInfo

@@ -54,7 +54,7 @@ func answer(status, contentType string, body []byte) []byte {
 	return append(fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", status, contentType, len(body)), body...)
 }
 
-// serve accepts until the listener is closed.
+// serve accepts until the listener is closed. When ctx ends, so do the connections.
 func (o *origin) serve(ctx context.Context, listener net.Listener) error {
 	for {
 		connection, err := listener.Accept()
@@ -63,6 +63,7 @@ func (o *origin) serve(ctx context.Context, listener net.Listener) error {
 		}
 		go func() {
 			defer func() { _ = connection.Close() }()
+			defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
 			_ = o.converse(ctx, connection) // the other side is gone: it knows
 		}()
 	}

@@ -34,7 +34,7 @@ type armInfo struct {
 // newReport judges what the bench has measured.
 func newReport(b *bench, infos []armInfo, layers []string, command string) *report {
 	r := &report{
-		Command: command, Machine: thisMachine(), Rounds: b.rounds, Arms: infos, Layers: layers,
+		Command: command, Machine: b.machine, Rounds: b.rounds, Arms: infos, Layers: layers,
 		Figures: b.figures, Failures: b.failures,
 	}
 	for _, c := range b.cases {

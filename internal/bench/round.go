@@ -10,10 +10,12 @@ import (
 
 // bench is one run.
 type bench struct {
-	site   *site
-	arms   []arm
-	cases  []benchCase
-	rounds int
+	site *site
+	// machine is as it was before anything began.
+	machine machine
+	arms    []arm
+	cases   []benchCase
+	rounds  int
 	// scale stretches the times that are measured.
 	scale    float64
 	figures  figures

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// busy is the load of each core above which the figures of a run are not worth quoting.
+const busy = 0.25
+
 // markdown is the report as a page.
 func (r *report) markdown() string {
 	var page strings.Builder
@@ -14,6 +17,13 @@ func (r *report) markdown() string {
 	write("# What the hop costs\n\n")
 	write("Written by `make bench-proxy`. Everything here was measured on one machine by one run of\n\n```sh\n%s\n```\n\n", r.Command)
 	write("on %d cores (%s), %s, %s. The load generator, the proxy and the origin share these cores: read the figures as ratios.\n\n", r.Machine.Cores, r.Machine.CPU, r.Machine.Kernel, r.Machine.Go)
+	write("In the minute before, %.1f threads of other programs wanted to run. ", r.Machine.Load)
+	if r.Machine.Load > busy*float64(r.Machine.Cores) {
+		write("**That is a busy machine: the figures are spoilt, latencies above all, and the wide intervals show it.**")
+	} else {
+		write("That is a quiet machine.")
+	}
+	write("\n\n")
 	write("The origin is simulated: it answers at once, from memory, with as many bytes as the request has, and streams tokens by a clock. The collector of telemetry is simulated too. The proxies are the real programs, each in a process of its own, with a keep-alive upstream, without buffering of streams and without an access log.\n\n")
 	r.writeArms(write)
 	r.writePromises(write)

@@ -114,6 +114,16 @@ func TestAFailedMeasurementBreaksOnlyWhatIsJudged(t *testing.T) {
 	}
 }
 
+func TestThePageSaysThatTheMachineWasBusy(t *testing.T) {
+	t.Parallel()
+	for load, want := range map[float64]string{0.4: "a quiet machine", 10.7: "a busy machine"} {
+		b := &bench{cases: allCases, rounds: 1, figures: figures{}, machine: machine{Cores: 2, Load: load}}
+		if page := newReport(b, nil, nil, "").markdown(); !strings.Contains(page, want) {
+			t.Errorf("load %g: expected the page to say %q", load, want)
+		}
+	}
+}
+
 func TestThePageNamesLosses(t *testing.T) {
 	t.Parallel()
 	f := measuredAs("c32_rps", []float64{100, 101, 99}, []float64{60, 61, 59})
