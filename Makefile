@@ -49,6 +49,13 @@ bench: .cache/onnxruntime ## run the benchmarks that fail when a promise is brok
 	go test -run '^$$' -bench . ./circuit
 	go test -v -run 'TestSimulation' ./warmup/steady
 
+# To try: make bench-proxy BENCH_PROXY_FLAGS=-quick
+BENCH_PROXY_FLAGS ?= -o docs/benchmarks.md
+.PHONY: bench-proxy
+bench-proxy: build ## measure the hop beside other proxies, about ten minutes, write docs/benchmarks.md, and fail when a promise is broken
+	internal/bench/install.sh
+	go run ./internal/bench $(BENCH_PROXY_FLAGS)
+
 .PHONY: figures
 figures: build .cache/onnxruntime ## run the demo and write its figures into README.md and docs/
 	docs/figures.sh

@@ -33,7 +33,7 @@ var rooms = []string{
 	"proxy", "proxy/upstream",
 	"warmup", "warmup/backend", "warmup/cuda", "warmup/onnx", "warmup/pages", "warmup/steady", "warmup/inference",
 	"health", "circuit", "xds",
-	"internal/config", "internal/units", "internal/telemetry", "internal/status", "internal/inject", "internal/coldstart", "internal/memnet",
+	"internal/config", "internal/units", "internal/telemetry", "internal/status", "internal/inject", "internal/coldstart", "internal/memnet", "internal/bench",
 }
 
 // forbidden names modules that the proxy must not link.
