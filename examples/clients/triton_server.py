@@ -4,6 +4,8 @@
 
 sums:   x FP32 [-1] -> doubled FP32 [-1], total FP32 [1]; batches are formed by the server
 counts: n INT32 [1]  -> i INT32 [1], n answers to one request, one each 25 ms (a decoupled model)
+
+Needs the package nvidia-pytriton, and a Python whose libpython is the one that the loader finds, as a system's own Python is.
 """
 
 import sys
