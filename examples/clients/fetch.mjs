@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 const [where, what, address] = process.argv.slice(2);
 const base = `http://${address}`;
 const tokens = 600;
+const began = performance.now();
 
 const print = (...fields) => console.log(fields.map((field) => String(field).replace(/\s+/g, ' ')).join('\t'));
 const check = (name, ok, seen) => print('check', `${where}: ${name}`, ok ? 'ok' : 'failed', seen);
@@ -24,7 +25,7 @@ async function chat(base, tokens, stream) {
 	const head = { status: answer.status, type: answer.headers.get('content-type'), timing: answer.headers.get('server-timing') };
 	if (!stream || !answer.ok) {
 		const said = await answer.json();
-		return { ...head, text: said.choices?.[0].message.content ?? JSON.stringify(said), took: performance.now() - started };
+		return { ...head, text: said.choices?.[0].message.content ?? JSON.stringify(said) };
 	}
 	const at = [], reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 	let text = '', rest = '', done = false;
@@ -48,7 +49,7 @@ async function all(run) {
 	const stream = await run(base, tokens, true);
 	check('chat stream says the same and ends', stream.text === whole.text && stream.done, `${stream.status} ${stream.type}, ${stream.text.length} characters, [DONE] ${stream.done}`);
 	// fetch hands over what has come since it was last asked, so pieces may be fewer than tokens, never one.
-	check('chat stream, piece by piece', stream.pieces >= tokens / 20 && stream.first < stream.last / 2,
+	check('chat stream, piece by piece', stream.pieces >= 10 && stream.first < stream.last / 2,
 		`${stream.pieces} pieces, first after ${Math.round(stream.first)} ms, last after ${Math.round(stream.last)} ms`);
 	for (const name of ['pieces', 'first', 'last']) print('figure', `${where}_stream_${name}${name === 'pieces' ? '' : '_ms'}`, Math.round(stream[name]));
 }
@@ -56,7 +57,7 @@ async function all(run) {
 async function held(run) {
 	const answer = await run(base, 4, false);
 	check('held: chat', answer.status === 200 && answer.text.length > 0, `${answer.status}, ${answer.text}`);
-	print('figure', 'held_ms', Math.round(answer.took));
+	print('figure', 'held_ms', Math.round(performance.now() - began)); // of the browser, its start and the page that it opens first included
 }
 
 async function inBrowser(act) {

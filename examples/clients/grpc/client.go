@@ -44,7 +44,7 @@ func callHeld(ctx context.Context, address string, out io.Writer) error {
 			return err
 		}
 		report(out, "held: services listed by reflection", slices.Contains(server.services, serviceName), strings.Join(server.services, " "))
-		fmt.Fprintf(out, "figure\theld_ms\t%d\n", time.Since(started).Milliseconds())
+		_, _ = fmt.Fprintf(out, "figure\theld_ms\t%d\n", time.Since(started).Milliseconds())
 
 		return nil
 	})
@@ -148,7 +148,7 @@ func stream(ctx context.Context, server *reflected, out io.Writer) error {
 	first, last := arrivals[0], arrivals[len(arrivals)-1]
 	report(out, "server stream, whole", whole && len(arrivals) == pieces, fmt.Sprintf("%d messages", len(arrivals)))
 	report(out, "server stream, piece by piece", first < last/4, fmt.Sprintf("first after %d ms, last after %d ms", first.Milliseconds(), last.Milliseconds()))
-	fmt.Fprintf(out, "figure\tstream_first_ms\t%d\nfigure\tstream_last_ms\t%d\n", first.Milliseconds(), last.Milliseconds())
+	_, _ = fmt.Fprintf(out, "figure\tstream_first_ms\t%d\nfigure\tstream_last_ms\t%d\n", first.Milliseconds(), last.Milliseconds())
 
 	return nil
 }
@@ -186,5 +186,5 @@ func report(out io.Writer, name string, ok bool, seen string) {
 	if ok {
 		verdict = "ok"
 	}
-	fmt.Fprintf(out, "check\t%s\t%s\t%s\n", name, verdict, seen)
+	_, _ = fmt.Fprintf(out, "check\t%s\t%s\t%s\n", name, verdict, seen)
 }
