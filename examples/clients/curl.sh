@@ -69,7 +69,7 @@ code=$(ask slow -T - -X POST -H 'Expect:' "$url" < <(head -c 300000 "$work/large
 check "an upload from stdin that pauses" "$(verdict same "$work/slow.answer")" "$code"
 
 [ -n "$chat" ] || exit 0
-body='{"messages":[{"role":"user","content":"say something"}],"max_tokens":600,"temperature":0,"stream":true,"ignore_eos":true}'
+body='{"messages":[{"role":"user","content":"say something"}],"max_tokens":100,"temperature":0,"stream":true,"ignore_eos":true}'
 for version in http1.1 http2-prior-knowledge; do
 	# The clock of each line that comes, in microseconds. A stream that somebody gathers on the way has its first line as late as its last.
 	asked=${EPOCHREALTIME/[.,]/}
@@ -77,7 +77,7 @@ for version in http1.1 http2-prior-knowledge; do
 		while IFS= read -r line; do [ "${line:0:5}" = data: ] && printf '%s\t%s\n' "${EPOCHREALTIME/[.,]/}" "$line"; done >"$work/sse"
 	read -r pieces first last < <(awk -F'\t' -v asked="$asked" 'NR == 1 { first = $1 } { last = $1 } END { printf "%d %d %d\n", NR, (first - asked) / 1000, (last - asked) / 1000 }' "$work/sse")
 	ended=$(tail -n1 "$work/sse" | cut -f2)
-	spread_out() { test "$pieces" -ge 600 && test "$first" -lt $((last / 2)) && test "$ended" = 'data: [DONE]'; }
+	spread_out() { test "$pieces" -ge 100 && test "$first" -lt $((last / 3)) && test "$ended" = 'data: [DONE]'; }
 	check "SSE with -N, --$version" "$(verdict spread_out)" "$pieces pieces, first after $first ms, last after $last ms, the last one: $ended $(head -c 200 "$work/sse.log")"
 	figure "sse_${version%%-*}_pieces" "$pieces"
 	figure "sse_${version%%-*}_first_ms" "$first"

@@ -11,7 +11,7 @@ import time
 import openai
 from report import Arrivals, check, figure
 
-TOKENS = 600
+TOKENS = 100
 MESSAGES = [{"role": "user", "content": "say something"}]
 
 

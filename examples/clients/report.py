@@ -28,7 +28,7 @@ class Arrivals:
             return
         first, last = self.at[0], self.at[-1]
         apart = sum(later - earlier > 0.0001 for earlier, later in zip(self.at, self.at[1:]))
-        check(name, len(self.at) >= least and first < last / 2 and apart >= least / 2,
+        check(name, len(self.at) >= least and first < last / 3 and apart >= least / 2,
               f"{len(self.at)} pieces, {apart} apart from the one before, first after {1000 * first:.0f} ms, last after {1000 * last:.0f} ms")
         figure(prefix + "_pieces", len(self.at))
         figure(prefix + "_first_ms", round(1000 * first, 1))
