@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 
 const [where, what, address] = process.argv.slice(2);
 const base = `http://${address}`;
-const tokens = 100;
+const tokens = 300;
 const began = performance.now();
 
 const print = (...fields) => console.log(fields.map((field) => String(field).replace(/\s+/g, ' ')).join('\t'));
