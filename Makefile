@@ -24,6 +24,10 @@ demo: build .cache/onnxruntime ## show a cold model server with and without Pilo
 test: .cache/onnxruntime ## run every test, with the race detector
 	go test -race ./...
 
+.PHONY: clients
+clients: build ## run real clients against real servers, with Pilotlight in between
+	examples/clients/run $(or $(CLIENTS),all)
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run every linter
 	$(GOLANGCI_LINT) run ./...

@@ -23,7 +23,7 @@ import (
 
 const (
 	uploadVariable = "PILOTLIGHT_BENCHMARK_UPLOAD_BUDGET"
-	uploads        = 64
+	manyUploads    = 64
 	uploadBytes    = 16 << 20
 	uploadBudget   = 64 << 20
 	uploadMost     = 2*uploadBudget + 64<<20
@@ -68,7 +68,7 @@ func uploadAll(b *testing.B, budget int64) int64 {
 	address := lines.Text()
 	var wait sync.WaitGroup
 	var delivered, full, wrong, answered atomic.Int64
-	for i := range uploads {
+	for i := range manyUploads {
 		wait.Go(func() {
 			status, body, want := uploadOne(address, byte(i), i%2 == 0)
 			answered.Add(1)
@@ -94,7 +94,7 @@ func uploadAll(b *testing.B, budget int64) int64 {
 		b.Fatal(err)
 	}
 	b.Logf("budget %d MiB: %d delivered intact, %d refused, %d MiB at most", budget>>20, delivered.Load(), full.Load(), peak>>20)
-	if wrong.Load() > 0 || delivered.Load() < uploads/2 || (budget == uploadBudget) != (full.Load() > 0) {
+	if wrong.Load() > 0 || delivered.Load() < manyUploads/2 || (budget == uploadBudget) != (full.Load() > 0) {
 		b.Errorf("%d delivered, %d refused, %d wrong", delivered.Load(), full.Load(), wrong.Load())
 	}
 
