@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/status"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
@@ -40,6 +42,8 @@ type pilot struct {
 	gate        *proxy.Gate
 	breaker     *circuit.Breaker
 	handler     *proxy.Handler
+	telemetry   *telemetry.Telemetry
+	tallies     tallies
 
 	// up is called when the backend answers for the first time in a run of the plan.
 	up        atomic.Pointer[func()]
@@ -70,7 +74,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 			return nil, err
 		}
 	}
-	if err := p.wireWarmup(); err != nil {
+	if err := errors.Join(p.wireTelemetry(), p.wireWarmup()); err != nil {
 		p.close()
 
 		return nil, err
@@ -78,6 +82,11 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	p.wireHealth()
 	p.wireProxy()
 	p.wirePorts()
+	if err := p.telemetry.Observe(p.observe); err != nil {
+		p.close()
+
+		return nil, err
+	}
 
 	return p, nil
 }
@@ -151,7 +160,7 @@ func (p *pilot) wireHealth() {
 	case health.CheckEndpoint:
 		watch.Check, confirm = p.runner.Check, nil
 	case health.CheckInference:
-		watch.Check, watch.Timeout = p.runner.Synthetic, p.syntheticTimeout()
+		watch.Check, watch.Timeout = p.tallies.checking(p.runner.Synthetic), p.syntheticTimeout()
 	case health.CheckNone:
 	}
 	var report func(health.WatchEvent)
@@ -159,7 +168,7 @@ func (p *pilot) wireHealth() {
 	p.watch = health.NewWatch(watch)
 	p.breaker = circuit.New(circuit.Settings{
 		Config:           c.Circuit,
-		Synthetic:        p.runner.Synthetic,
+		Synthetic:        p.tallies.checking(p.runner.Synthetic),
 		SyntheticTimeout: p.syntheticTimeout,
 		Moved:            p.circuitMoved,
 		UsersFailing:     func(on bool, text string) { p.keeper.UsersFailing(on, text) },
@@ -216,11 +225,13 @@ func (p *pilot) wireProxy() {
 		Logger:            p.logger,
 	})
 	p.data = p.handler.Server()
+	counting(p.data, &p.tallies.data)
 }
 
 // wirePorts makes what Kubernetes and people look at.
 func (p *pilot) wirePorts() {
-	services := health.NewGRPC(p.machine, health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load}))
+	endpoints := health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load})
+	services := health.NewGRPC(p.machine, withMetrics(p.telemetry.Page(), endpoints))
 	p.health = &http.Server{
 		Handler:           services,
 		Protocols:         plainProtocols(),
@@ -230,6 +241,7 @@ func (p *pilot) wirePorts() {
 		ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
 	}
 	p.health.RegisterOnShutdown(services.Close)
+	counting(p.health, &p.tallies.health)
 	token, err := status.LoadToken(p.config.Listen.AdminTokenFile.Value)
 	switch path := p.config.Listen.AdminTokenFile.Value; {
 	case err != nil:
@@ -270,6 +282,9 @@ func plainProtocols() *http.Protocols {
 func (p *pilot) close() {
 	if p.handler != nil {
 		p.handler.Close()
+	}
+	if p.telemetry != nil {
+		p.flush()
 	}
 	if p.scratch != "" {
 		_ = os.RemoveAll(p.scratch)

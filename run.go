@@ -55,7 +55,7 @@ func (c *runCmd) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	watcher := &config.Watcher{
-		Source: source, Current: loaded, Fixed: fixed, Logger: logger,
+		Source: source, Current: loaded, Fixed: fixed, Logger: logger, Counted: p.tallies.reloaded,
 		Apply: func(next *config.Config) error {
 			level.Set(next.Telemetry.Log.Level.Slog())
 

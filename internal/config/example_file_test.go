@@ -25,7 +25,7 @@ func missing() []string {
 		"listen.extra", "listen.forwarded", "listen.max_connection_age", "listen.tls",
 		"load_reports",
 		"readiness.ready_after",
-		"telemetry.access_log", "telemetry.first_requests", "telemetry.metrics", "telemetry.traces",
+		"telemetry.access_log", "telemetry.first_requests",
 		"warmup.gpu_time", "warmup.keep_warm", "warmup.pressure", "warmup.record", "warmup.record_shapes", "warmup.sample", "warmup.trigger",
 		"xds",
 	}
