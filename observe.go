@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -213,7 +214,7 @@ func observeWarmup(o *telemetry.Observer, report warmup.Report) {
 	}
 	for _, shape := range report.Shapes {
 		labels := []string{shape.Model, shape.Step, strconv.Itoa(shape.Batch), strconv.Itoa(shape.Concurrency)}
-		and := func(more string) []string { return append(labels[:len(labels):len(labels)], more) }
+		and := func(more string) []string { return append(slices.Clip(labels), more) }
 		o.Set(telemetry.ShapeState, 1, and(shape.State.String())...)
 		o.Set(telemetry.ShapeRequests, float64(shape.Seen.N), labels...)
 		if shape.Seen.N == 0 {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -17,13 +18,13 @@ import (
 // The names and units are those of the catalogue in docs/metrics.md, from where descriptions and buckets come.
 type meter struct {
 	httpDuration, rpcDuration, firstByte, holdDuration metric.Float64Histogram
-	exchanges, refusals, bodyBytes                     metric.Int64Counter
+	exchanges, refusals                                metric.Int64Counter
 
 	requests, calls, attempts labels
 	refusedBy                 []label // by Reason
 	held                      []label // by Outcome
 	firstBytes                [2]label
-	received, sent            label
+	received, sent            atomic.Int64 // bytes: nobody needs to know of which request
 }
 
 // newMeter makes the instruments. A nil Meter makes a nil meter.
@@ -52,7 +53,6 @@ func newMeter(from metric.Meter) (*meter, error) {
 	}{
 		{"pilotlight.exchanges", "{exchange}", &m.exchanges},
 		{"pilotlight.refusals", "{request}", &m.refusals},
-		{"pilotlight.body.io", "By", &m.bodyBytes},
 	} {
 		var err error
 		if *counter.to, err = from.Int64Counter(counter.name, metric.WithUnit(counter.unit)); err != nil {
@@ -61,13 +61,22 @@ func newMeter(from metric.Meter) (*meter, error) {
 	}
 	m.requests.make, m.calls.make, m.attempts.make = requestLabels, callLabels, attemptLabels
 	for _, reason := range ReasonValues() {
-		m.refusedBy= append(m.refusedBy, labelled(attribute.String("reason", reason.String())))
+		m.refusedBy = append(m.refusedBy, labelled(attribute.String("reason", reason.String())))
 	}
 	for _, outcome := range OutcomeValues() {
 		m.held = append(m.held, labelled(attribute.String("outcome", outcome.String())))
 	}
 	m.firstBytes = [2]label{labelled(attribute.String("protocol", "http")), labelled(attribute.String("protocol", "grpc"))}
-	m.received, m.sent = labelled(attribute.String("direction", "received")), labelled(attribute.String("direction", "sent"))
+	received, sent := metric.WithAttributes(attribute.String("direction", "received")), metric.WithAttributes(attribute.String("direction", "sent"))
+	_, err := from.Int64ObservableCounter("pilotlight.body.io", metric.WithUnit("By"), metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+		to.Observe(m.received.Load(), received)
+		to.Observe(m.sent.Load(), sent)
+
+		return nil
+	}))
+	if err != nil {
+		return nil, err
+	}
 
 	return m, nil
 }
@@ -104,12 +113,8 @@ func (m *meter) ended(ctx context.Context, e *ending) {
 	if e.held > 0 || e.outcome != Proceed {
 		m.holdDuration.Record(ctx, e.held.Seconds(), m.held[e.outcome].record...)
 	}
-	if e.received > 0 {
-		m.bodyBytes.Add(ctx, e.received, m.received.add...)
-	}
-	if e.sent > 0 {
-		m.bodyBytes.Add(ctx, e.sent, m.sent.add...)
-	}
+	m.received.Add(e.received)
+	m.sent.Add(e.sent)
 }
 
 // label is an attribute set in the forms in which instruments take it, made once: as a slice, since a single option would be put into a new one for each call.
@@ -159,9 +164,7 @@ func (l *labels) add(key uint32) label {
 		if len(*known) >= maxLabels {
 			return overflow
 		}
-		for k, v := range *known {
-			more[k] = v
-		}
+		maps.Copy(more, *known)
 	}
 	more[key] = l.make(key)
 	l.known.Store(&more)
@@ -222,4 +225,3 @@ func callLabels(key uint32) label {
 func attemptLabels(key uint32) label {
 	return labelled(attribute.String("verdict", circuit.Verdict(key&0xf).String()), attribute.String("reason", cause(key>>4).String()))
 }
-

@@ -146,7 +146,7 @@ func (s *requestSpan) forward(number int) {
 	if s.span == nil {
 		return
 	}
-	s.attemptCtx, s.attempt = s.t.tracer.Start(s.ctx, "backend", clientKind, trace.WithAttributes(s.t.backend...))
+	s.attemptCtx, s.attempt = s.t.tracer.Start(s.ctx, "backend", clientKind, trace.WithAttributes(s.t.backend...)) //nolint:spancheck // forwarded ends it, or end
 	if number > 0 {
 		s.attempt.SetAttributes(semconv.HTTPRequestResendCount(number))
 	}

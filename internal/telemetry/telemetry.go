@@ -95,6 +95,37 @@ func about(version string) *resource.Resource {
 	return merged
 }
 
+// Meter is what the proxy makes its instruments of. A name that is not in the catalogue measures nothing.
+func (t *Telemetry) Meter() metric.Meter { return t.meter }
+
+// Tracer is what begins spans of requests, and decides which. Nil while traces are off.
+func (t *Telemetry) Tracer() trace.Tracer {
+	if t.traces == nil {
+		return nil
+	}
+
+	return t.traces.tracer
+}
+
+// Propagator reads and writes the headers of traces. Nil while traces are off.
+func (t *Telemetry) Propagator() propagation.TextMapPropagator { return t.propagator }
+
+// Page is /metrics: Prometheus' text format, or OpenMetrics with exemplars for who asks for it.
+func (t *Telemetry) Page() http.Handler { return t.page }
+
+// Shutdown sends what is left, to all collectors side by side, for [FlushLimit] at the most. What has not left by then is dropped and counted.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
+	defer cancel()
+	var leaving sync.WaitGroup
+	var metrics, spans error
+	leaving.Go(func() { metrics = t.provider.Shutdown(ctx) })
+	leaving.Go(func() { spans = t.traces.shutdown(ctx) })
+	leaving.Wait()
+
+	return errors.Join(metrics, spans)
+}
+
 func (t *Telemetry) openMetrics(settings Settings, about *resource.Resource) error {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo(),
@@ -131,39 +162,9 @@ func (t *Telemetry) self(o *Observer) {
 	o.Set(BackendScrapeFailures, float64(t.scrapeFailures.Load()))
 	o.Set(MetricPushFailures, float64(t.pushes.failures.Load()))
 	if t.traces != nil {
-		o.Set(SpansSent, float64(t.traces.sent.Load()))
-		o.Set(SpansDropped, float64(t.traces.full.Load()), "queue_full")
-		o.Set(SpansDropped, float64(t.traces.lost.Load()), "export_failed")
+		spans := t.traces.ledger.now()
+		o.Set(SpansSent, float64(spans.sent))
+		o.Set(SpansDropped, float64(spans.full), "queue_full")
+		o.Set(SpansDropped, float64(spans.lost), "export_failed")
 	}
-}
-
-// Meter is what the proxy makes its instruments of. A name that is not in the catalogue measures nothing.
-func (t *Telemetry) Meter() metric.Meter { return t.meter }
-
-// Tracer is what begins spans of requests, and decides which. Nil while traces are off.
-func (t *Telemetry) Tracer() trace.Tracer {
-	if t.traces == nil {
-		return nil
-	}
-
-	return t.traces.tracer
-}
-
-// Propagator reads and writes the headers of traces. Nil while traces are off.
-func (t *Telemetry) Propagator() propagation.TextMapPropagator { return t.propagator }
-
-// Page is /metrics: Prometheus' text format, or OpenMetrics with exemplars for who asks for it.
-func (t *Telemetry) Page() http.Handler { return t.page }
-
-// Shutdown sends what is left, to all collectors side by side, for [FlushLimit] at the most. What has not left by then is dropped and counted.
-func (t *Telemetry) Shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, FlushLimit)
-	defer cancel()
-	var leaving sync.WaitGroup
-	var metrics, spans error
-	leaving.Go(func() { metrics = t.provider.Shutdown(ctx) })
-	leaving.Go(func() { spans = t.traces.shutdown(ctx) })
-	leaving.Wait()
-
-	return errors.Join(metrics, spans)
 }

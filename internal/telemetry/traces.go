@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -35,8 +34,7 @@ type traces struct {
 	ended context.Context //nolint:containedctx // deliveries are begun by the SDK, with a context that does not end when Shutdown's does
 	end   context.CancelFunc
 
-	waiting          atomic.Int64
-	sent, full, lost atomic.Uint64
+	ledger ledger
 }
 
 func newTraces(c TracesConfig, about *resource.Resource, logger *slog.Logger) (*traces, error) {
@@ -51,7 +49,7 @@ func newTraces(c TracesConfig, about *resource.Resource, logger *slog.Logger) (*
 // traceTo sends the spans of a share of the requests to exporter.
 func traceTo(exporter sdk.SpanExporter, share float64, about *resource.Resource, logger *slog.Logger) *traces {
 	t := &traces{exporter: exporter, known: collector{what: "traces", logger: logger}}
-	t.ended, t.end = context.WithCancel(context.Background())
+	t.ended, t.end = context.WithCancel(context.Background()) //nolint:gosec // shutdown calls it
 	t.queue = sdk.NewBatchSpanProcessor(delivery{t}, sdk.WithMaxQueueSize(queueSpans), sdk.WithMaxExportBatchSize(batchSpans),
 		sdk.WithBatchTimeout(batchPause), sdk.WithExportTimeout(deliveryLimit))
 	limits := sdk.NewSpanLimits()
@@ -94,10 +92,10 @@ func (t *traces) shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
+	defer t.end()
 	defer context.AfterFunc(ctx, t.end)()
 	err := t.provider.Shutdown(ctx)
-	// What the queue still holds after that has no way out any more.
-	t.lost.Add(uint64(max(0, t.waiting.Swap(0))))
+	t.ledger.close()
 	if err != nil {
 		return fmt.Errorf("send the last spans: %w", err)
 	}
@@ -113,13 +111,9 @@ func (admission) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
 // OnEnd implements [sdk.SpanProcessor]. It never waits: a span that does not fit is dropped.
 func (a admission) OnEnd(span sdk.ReadOnlySpan) {
-	if a.t.waiting.Add(1) > queueSpans {
-		a.t.waiting.Add(-1)
-		a.t.full.Add(1)
-
-		return
+	if a.t.ledger.admit() {
+		a.t.queue.OnEnd(span)
 	}
-	a.t.queue.OnEnd(span)
 }
 
 // ForceFlush implements [sdk.SpanProcessor].
@@ -135,15 +129,10 @@ type delivery struct{ t *traces }
 func (d delivery) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.t.ended, cancel)()
+	defer context.AfterFunc(d.t.ended, cancel)() //nolint:contextcheck // the second context that can end it
 	err := d.t.exporter.ExportSpans(ctx, spans)
-	d.t.waiting.Add(-int64(len(spans)))
+	d.t.ledger.delivered(len(spans), err)
 	d.t.known.heard(err)
-	if err != nil {
-		d.t.lost.Add(uint64(len(spans)))
-	} else {
-		d.t.sent.Add(uint64(len(spans)))
-	}
 
 	return nil // it is counted, and nobody else needs to know
 }
