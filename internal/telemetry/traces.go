@@ -49,7 +49,7 @@ func newTraces(c TracesConfig, about *resource.Resource, logger *slog.Logger) (*
 // traceTo sends the spans of a share of the requests to exporter.
 func traceTo(exporter sdk.SpanExporter, share float64, about *resource.Resource, logger *slog.Logger) *traces {
 	t := &traces{exporter: exporter, known: collector{what: "traces", logger: logger}}
-	t.ended, t.end = context.WithCancel(context.Background()) //nolint:gosec // shutdown calls it
+	t.ended, t.end = context.WithCancel(context.Background())
 	t.queue = sdk.NewBatchSpanProcessor(delivery{t}, sdk.WithMaxQueueSize(queueSpans), sdk.WithMaxExportBatchSize(batchSpans),
 		sdk.WithBatchTimeout(batchPause), sdk.WithExportTimeout(deliveryLimit))
 	limits := sdk.NewSpanLimits()
