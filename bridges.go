@@ -59,11 +59,12 @@ func (p *pilot) synthetic(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.syntheticTimeout())
 	defer cancel()
 
-	return p.runner.Synthetic(ctx)
+	return p.tallies.checking(p.runner.Synthetic)(ctx)
 }
 
 // circuitMoved tells the keeper what the breaker decided.
 func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
+	p.tallies.moved(from, to)
 	switch {
 	case to == circuit.Open:
 		code := health.CodeBreakerOpen
@@ -103,6 +104,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	}
 	p.up.Store(&begin)
 	report, err := p.runner.Run(ctx)
+	p.tallies.settle(p.runner.Report()) // a run that failed has a report too
 	noting.Wait()
 	if err != nil {
 		code := health.CodeWarmFailed

@@ -15,7 +15,7 @@ import (
 )
 
 // cli is the table of contents: each command is a struct in a file of its own name. What "run" runs is a pilot: pilot.go wires the rooms,
-// bridges.go is what they ask of one another, serve.go runs them, drain.go is how they leave, reload.go what may change in between.
+// bridges.go is what they ask of one another, observe.go what is told of them, serve.go runs them, drain.go is how they leave, reload.go what may change in between.
 type cli struct {
 	Run      runCmd      `cmd:"" help:"Stand in front of a backend: warm it, hold early requests, forward the rest."`
 	Demo     demoCmd     `cmd:"" help:"Show a really cold model server with and without Pilotlight."`

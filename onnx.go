@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup/onnx"
 )
@@ -29,7 +29,7 @@ type onnxCmd struct {
 
 // Run serves until ctx ends.
 func (c *onnxCmd) Run(ctx context.Context, std *stdio) error {
-	logger, _ := std.logger(config.LogConfig{Level: config.LevelInfo})
+	logger, _ := std.logger(telemetry.LogConfig{Level: telemetry.LevelInfo})
 	models, err := c.models()
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/status"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
@@ -40,6 +42,8 @@ type pilot struct {
 	gate        *proxy.Gate
 	breaker     *circuit.Breaker
 	handler     *proxy.Handler
+	telemetry   *telemetry.Telemetry
+	tallies     tallies
 
 	// up is called when the backend answers for the first time in a run of the plan.
 	up        atomic.Pointer[func()]
@@ -78,7 +82,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 		p.secure, err = newCertificates(c.Listen.TLS, logger)
 	}
 	if err == nil {
-		err = p.wireWarmup(backendTLS)
+		err = errors.Join(p.wireTelemetry(backendTLS), p.wireWarmup(backendTLS))
 	}
 	if err != nil {
 		p.close()
@@ -88,6 +92,11 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	p.wireHealth()
 	p.wireProxy(backendTLS)
 	p.wirePorts()
+	if err := p.telemetry.Observe(p.observe); err != nil {
+		p.close()
+
+		return nil, err
+	}
 
 	return p, nil
 }
@@ -161,7 +170,7 @@ func (p *pilot) wireHealth() {
 	case health.CheckEndpoint:
 		watch.Check, confirm = p.runner.Check, nil
 	case health.CheckInference:
-		watch.Check, watch.Timeout = p.runner.Synthetic, p.syntheticTimeout()
+		watch.Check, watch.Timeout = p.tallies.checking(p.runner.Synthetic), p.syntheticTimeout()
 	case health.CheckNone:
 	}
 	var report func(health.WatchEvent)
@@ -169,7 +178,7 @@ func (p *pilot) wireHealth() {
 	p.watch = health.NewWatch(watch)
 	p.breaker = circuit.New(circuit.Settings{
 		Config:           c.Circuit,
-		Synthetic:        p.runner.Synthetic,
+		Synthetic:        p.tallies.checking(p.runner.Synthetic),
 		SyntheticTimeout: p.syntheticTimeout,
 		Moved:            p.circuitMoved,
 		UsersFailing:     func(on bool, text string) { p.keeper.UsersFailing(on, text) },
@@ -233,6 +242,9 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		Lost:              p.keeper.Lost,
 		Suspect:           p.watch.Look,
 		ServerTiming:      c.Telemetry.ServerTiming,
+		Meter:             p.telemetry.Meter(),
+		Tracer:            p.telemetry.Tracer(),
+		Propagator:        p.telemetry.Propagator(),
 		Logger:            p.logger,
 	})
 	p.data = p.handler.Server()
@@ -243,7 +255,8 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 
 // wirePorts makes what Kubernetes and people look at.
 func (p *pilot) wirePorts() {
-	services := health.NewGRPC(p.machine, health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load}))
+	endpoints := health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load})
+	services := health.NewGRPC(p.machine, withMetrics(p.telemetry.Page(), endpoints))
 	p.health = &http.Server{
 		Handler:           services,
 		Protocols:         plainProtocols(),
@@ -253,6 +266,7 @@ func (p *pilot) wirePorts() {
 		ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
 	}
 	p.health.RegisterOnShutdown(services.Close)
+	counting(p.health, &p.tallies.health)
 	token, err := status.LoadToken(p.config.Listen.AdminTokenFile.Value)
 	switch path := p.config.Listen.AdminTokenFile.Value; {
 	case err != nil:
@@ -294,6 +308,9 @@ func plainProtocols() *http.Protocols {
 func (p *pilot) close() {
 	if p.handler != nil {
 		p.handler.Close()
+	}
+	if p.telemetry != nil {
+		p.flush()
 	}
 	if p.scratch != "" {
 		_ = os.RemoveAll(p.scratch)

@@ -16,7 +16,7 @@ func (p *pilot) effective() any {
 func (p *pilot) present() *config.Config { return p.latest.Load() }
 
 // fixed are the keys that only a restart changes.
-var fixed = []string{"backend", "models", "readiness", "limits", "warmup", "health", "circuit"}
+var fixed = []string{"backend", "models", "readiness", "limits", "warmup", "health", "circuit", "telemetry.traces", "telemetry.metrics"}
 
 // reconfigure puts in force what a reload may change; streams, held requests, breaker and warm models stay as they are.
 func (p *pilot) reconfigure(next *config.Config) error {

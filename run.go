@@ -42,11 +42,11 @@ func (c *runCmd) Run(ctx context.Context, std *stdio) error {
 	for _, warning := range warnings {
 		logger.Warn("the configuration is strange", "problem", warning.String())
 	}
-	p, err := newPilot(resolver.Resolve(loaded), logger)
+	p, err := newPilot(resolver.Resolve(loaded), logger) //nolint:contextcheck // what it makes outlives ctx, which only says when the drain begins
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer p.close() //nolint:contextcheck // ctx has ended by then
 	if p.scratch != "" {
 		std.remove(p.scratch)
 	}
@@ -55,7 +55,7 @@ func (c *runCmd) Run(ctx context.Context, std *stdio) error {
 		return err
 	}
 	watcher := &config.Watcher{
-		Source: source, Current: loaded, Fixed: fixed, Logger: logger,
+		Source: source, Current: loaded, Fixed: fixed, Logger: logger, Counted: p.tallies.reloaded,
 		Apply: func(next *config.Config) error {
 			level.Set(next.Telemetry.Log.Level.Slog())
 

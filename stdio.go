@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
@@ -43,11 +44,11 @@ func (s *stdio) tidy() {
 }
 
 // logger writes to err as the configuration says; its level can be changed.
-func (s *stdio) logger(c config.LogConfig) (*slog.Logger, *slog.LevelVar) {
+func (s *stdio) logger(c telemetry.LogConfig) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	level.Set(c.Level.Slog())
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
-	if c.Format == config.FormatText || (c.Format == config.FormatAuto && s.terminal() == config.FormatText) {
+	if c.Format == telemetry.FormatText || (c.Format == telemetry.FormatAuto && s.terminal() == telemetry.FormatText) {
 		return slog.New(slog.NewTextHandler(s.err, options)), level
 	}
 
@@ -64,12 +65,12 @@ func readable(_ []string, attribute slog.Attr) slog.Attr {
 }
 
 // terminal is what log format "auto" means here: text on a terminal, JSON otherwise.
-func (s *stdio) terminal() config.LogFormat {
+func (s *stdio) terminal() telemetry.LogFormat {
 	if file, isFile := s.err.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
-		return config.FormatText
+		return telemetry.FormatText
 	}
 
-	return config.FormatJSON
+	return telemetry.FormatJSON
 }
 
 // resolver says what "auto" means on this machine.

@@ -12,6 +12,7 @@ type answerWriter struct {
 
 	x       *exchange
 	wrote   bool
+	status  int   // 0: none was written
 	unread  bool  // the client is still sending a body that nobody will take
 	length  int64 // of the answer's body, where it is known; below 0 otherwise
 	written int64
@@ -23,7 +24,7 @@ func (a *answerWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // WriteHeader implements [http.ResponseWriter].
 func (a *answerWriter) WriteHeader(status int) {
 	if status >= http.StatusOK && !a.wrote {
-		a.wrote = true
+		a.wrote, a.status = true, status
 		a.complete(a.Header())
 	}
 	a.ResponseWriter.WriteHeader(status)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -19,6 +20,7 @@ type attempt struct {
 	judge  judge
 	upload upload // of the body, if there is one
 	began  time.Time
+	busy   bool               // the backend refused the request, which goes back to the line
 	cancel context.CancelFunc // of the standard transport; nil: the exchange is our own
 
 	tunnel atomic.Pointer[net.Conn] // the client's connection, once it has switched protocols
@@ -44,7 +46,9 @@ func (x *exchange) attempt() (again bool) {
 		a.judge.gate, a.judge.ticket = x.h.gate, &x.ticket
 		defer x.h.gate.Done(&x.ticket)
 		if x.h.settings.Breaker != nil {
+			asked := x.span.now()
 			allowed, err := x.h.settings.Breaker.Allow()
+			x.span.asked(asked, x.span.now(), err == nil)
 			if err != nil {
 				return x.notAllowed(err)
 			}
@@ -63,16 +67,45 @@ func (x *exchange) attempt() (again bool) {
 			x.body.watch(a.abort)
 		}
 	}
-	forward := a.direct
-	if x.overH2() || x.h.direct == nil {
-		forward = a.standard
-	}
-	if err := forward(); err != nil {
-		return x.settle(err)
+	x.span.forward(x.attempts)
+	x.attempts++
+	defer a.report()
+	if err := a.forward(); err != nil {
+		again = x.settle(err)
+		a.busy = errors.Is(err, errRefusedBusy)
+
+		return again
 	}
 	x.whole = true
 
 	return false
+}
+
+// forward sends the request and hands on the answer.
+func (a *attempt) forward() error {
+	if a.x.overH2() || a.x.h.direct == nil {
+		return a.standard()
+	}
+
+	return a.direct()
+}
+
+// report tells metrics and traces of a user's attempt that is over.
+func (a *attempt) report() {
+	x := a.x
+	if !x.gated {
+		return
+	}
+	verdict, why := a.judge.final(), x.cause
+	switch {
+	case why != answered:
+	case a.judge.busy || a.busy:
+		why = busy
+	case verdict == circuit.Bad:
+		why = serverError
+	}
+	x.span.forwarded(verdict, why)
+	x.h.meter.attempted(x.span.context(), verdict, why)
 }
 
 // end ends the watch, and says in the log if time was up, which an answer that has begun does not tell.
@@ -102,6 +135,7 @@ func (a *attempt) abort() {
 // head takes the head of the backend's answer. It returns an error if the answer is thrown away, since the request goes back to the line.
 func (a *attempt) head(status int, length int64, header http.Header) error {
 	x := a.x
+	x.span.head(status)
 	limited := a.judge.head(status, length, header, x.grpc)
 	if limited && x.h.tunable.Load().requeueRefused && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
 		x.sentBack++
@@ -129,13 +163,17 @@ func (a *attempt) streamBroke(err error) {
 	reason, late := a.clock.timeUp()
 	switch {
 	case x.r.Context().Err() != nil:
+		x.cause = clientLeft
 		x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
 	case x.tooLong(): // it was we who broke the request off
+		x.cause = because(BodyLimit)
 	case late:
+		x.cause = because(reason)
 		if reason.blamesBackend() {
 			a.judge.broke()
 		}
 	default:
+		x.cause = streamBroken
 		x.h.logger.Debug("backend broke its answer", "error", err)
 		a.judge.broke()
 		x.suspect()

@@ -53,6 +53,7 @@ type Body struct {
 	spent    bool // nothing will be sent again: memory is freed once it has been read
 	turn     int  // counts the attempts to send
 	one      [1]byte
+	came     int64       // bytes that were read from the client
 	left     func()      // called when the client is seen to leave
 	patrol   *time.Timer // looks for it; nil: nobody does
 	bound    bodyLimit
@@ -134,6 +135,14 @@ func (b *Body) ended() bool {
 	defer b.mu.Unlock()
 
 	return b.err != nil && !b.bound.over
+}
+
+// received returns how many bytes of the body have been read from the client.
+func (b *Body) received() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.came
 }
 
 // small says whether the body is so small that it is read as a whole before anything else happens to it.
@@ -242,6 +251,7 @@ func (b *Body) readSource(p []byte) (int, error) {
 	if err = b.bound.saw(p[:n], err); b.bound.over {
 		n = 0
 	}
+	b.came += int64(n)
 	b.direct = b.direct || n > 0
 	if err != nil {
 		b.err = err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -128,11 +129,16 @@ func (a *attempt) read(piece []byte, err error, trailer http.Header) {
 		a.clock.got()
 	}
 	if len(piece) > 0 {
+		if a.x.firstByte == 0 {
+			a.x.firstByte = time.Since(a.x.arrived)
+			a.x.span.firstByte()
+		}
 		a.judge.bytes(piece)
 	}
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
+		a.x.span.lastByte()
 		a.judge.end(trailer)
 	default:
 		a.streamBroke(err)

@@ -33,16 +33,23 @@ type exchange struct {
 	gated    bool   // users' work: held, limited and judged
 	whole    bool   // the answer was written to its end
 	tries    int
+	attempts int      // begun so far
 	sentBack int      // times that the backend refused it as busy and it went back to the line
 	now      *attempt // the present one, or the latest; nil before the first
 	first    attempt
+
+	// What follows is for metrics and traces.
+	span      requestSpan
+	cause     cause
+	outcome   Outcome // of the latest hold; Proceed where there was none
+	firstByte time.Duration
 }
 
 // run holds the request and forwards it, until it was answered.
 func (x *exchange) run() {
 	x.readDeadline()
 	for {
-		outcome := x.h.gate.Wait(x.r.Context(), &x.ticket, x.body)
+		outcome := x.wait()
 		if outcome == Proceed && x.expired() {
 			x.h.gate.Done(&x.ticket)
 			outcome = Expired
@@ -56,6 +63,19 @@ func (x *exchange) run() {
 			return
 		}
 	}
+}
+
+// wait waits at the gate.
+func (x *exchange) wait() Outcome {
+	before := x.ticket.Held()
+	outcome := x.h.gate.Wait(x.r.Context(), &x.ticket, x.body)
+	if held := x.ticket.Held() - before; held > 0 || outcome != Proceed {
+		x.outcome = outcome
+		now := time.Now()
+		x.span.held(now.Add(-held), now, outcome)
+	}
+
+	return outcome
 }
 
 // close ends what reads the client's body. The handler must not return before.
@@ -193,6 +213,7 @@ func (x *exchange) leave() {
 
 		return
 	}
+	x.cause = clientLeft
 	x.h.logger.Debug("client left", "status", statusClientLeft, "after", time.Since(x.arrived))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to say so
 }
@@ -208,6 +229,8 @@ func (x *exchange) suspect() {
 func (x *exchange) refuse(reason Reason) {
 	rejection := &Rejection{Reason: reason, Detail: x.h.limitOf(reason), RetryAfter: x.h.gate.retryAfter()}
 	x.h.logger.Debug("request refused", "reason", reason.String())
+	x.cause = because(reason)
+	x.h.meter.refused(x.span.context(), reason)
 	id := x.requestID()
 	clear(x.answer.Header()) // what an attempt may have left
 	x.answer.Header().Set("X-Request-ID", id)
@@ -220,4 +243,26 @@ func (x *exchange) refuse(reason Reason) {
 		x.answer.flush() // before the rest of the upload is read
 	}
 	x.whole = true
+}
+
+// report tells metrics and traces of a user's request that is over.
+func (x *exchange) report() {
+	if x.h.meter == nil && !x.span.recording() {
+		return
+	}
+	e := ending{
+		method: x.r.Method, major: x.r.ProtoMajor, minor: x.r.ProtoMinor, grpc: x.grpc,
+		status: x.answer.status, cause: x.cause, took: time.Since(x.arrived), firstByte: x.firstByte,
+		held: x.ticket.Held(), outcome: x.outcome, sent: x.answer.written,
+	}
+	if x.body != nil {
+		e.received = x.body.received()
+	}
+	if x.grpc {
+		if e.grpcStatus = x.answer.Header().Get("Grpc-Status"); e.grpcStatus == "" && x.now != nil {
+			e.grpcStatus = x.now.judge.code
+		}
+	}
+	x.h.meter.ended(x.span.context(), &e)
+	x.span.end(&e)
 }

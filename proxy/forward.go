@@ -48,6 +48,9 @@ func (a *attempt) outgoing() []upstream.Field {
 	x, in := a.x, a.x.r
 	hop := x.h.settings.Forwarded.hop(in)
 	fields := hop.appendTo(a.fields[:0])
+	if in.Header["Connection"] != nil {
+		fields = hop.keep(fields, in.Header)
+	}
 	for _, passed := range in.Header[loopHeader] {
 		fields = append(fields, upstream.Field{Name: loopHeader, Value: passed})
 	}
@@ -56,7 +59,7 @@ func (a *attempt) outgoing() []upstream.Field {
 		fields = append(fields, upstream.Field{Name: "X-Request-Id", Value: x.requestID()})
 	}
 
-	return x.passOn(fields)
+	return x.span.inject(x.passOn(fields), in.Header)
 }
 
 // requestID returns the caller's request id, or one that is made up at the first call.

@@ -64,6 +64,20 @@ func (h *hop) appendTo(fields []upstream.Field) []upstream.Field {
 	return fields
 }
 
+// keep adds the client's lines where nothing takes their place: one who names them in Connection must not be able to hide where a request came from.
+func (h *hop) keep(fields []upstream.Field, said http.Header) []upstream.Field {
+	for i, name := range forwardedNames {
+		if h[i].changed {
+			continue
+		}
+		for _, value := range said[name] {
+			fields = append(fields, upstream.Field{Name: name, Value: value})
+		}
+	}
+
+	return fields
+}
+
 func (h *hop) set(i int, value string) { h[i].value, h[i].changed = value, true }
 
 // hop returns what the policy changes in the headers of in.

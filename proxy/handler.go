@@ -12,6 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
@@ -64,6 +68,10 @@ type Settings struct {
 	Suspect func()
 	// ServerTiming adds the times that a request was held and spent in the backend to HTTP answers.
 	ServerTiming bool
+	// Meter makes the instruments that record users' requests, Tracer and Propagator their traces. Nil records nothing, and touches no header.
+	Meter      metric.Meter
+	Tracer     trace.Tracer
+	Propagator propagation.TextMapPropagator
 	// Logger is for what a person debugs; requests leave no line above debug. Nil is silent.
 	Logger *slog.Logger
 }
@@ -82,6 +90,8 @@ type Handler struct {
 	direct   *upstream.Transport // nil: everything goes by the standard transport
 	pools    [2]*http.Transport
 	logger   *slog.Logger
+	meter    *meter
+	tracing  *tracing
 	clients  connections
 	closing  atomic.Bool
 	tunable  atomic.Pointer[tunable]
@@ -110,6 +120,11 @@ func NewHandler(settings Settings) *Handler {
 	}
 	h.clients.limit, h.clients.logger = int64(settings.Limits.Connections), h.logger
 	h.Configure(settings.Timeouts, settings.Hold, settings.ServerTiming)
+	h.tracing = newTracing(settings.Tracer, settings.Propagator, h.settings.Backend)
+	var err error
+	if h.meter, err = newMeter(settings.Meter); err != nil {
+		h.logger.Error("requests are not measured", "error", err)
+	}
 	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
 	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
 	h.http = h.newProxy(h.pools[0], h.settings.Backend)
@@ -188,5 +203,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, to Target) {
 		return
 	}
 	x.gated = true
+	x.span = h.tracing.start(r, x.grpc)
+	defer x.report()
 	x.run()
 }

@@ -39,6 +39,9 @@ func attemptOf(r *http.Request) *attempt {
 	return a
 }
 
+// errUnasked is an answer that switches protocols without having been asked to.
+var errUnasked = errors.New("read answer: it switches to another protocol, which nobody asked for")
+
 // standardFailure is where the reverse proxy leaves the error of an attempt.
 type standardFailure struct {
 	http.ResponseWriter
@@ -140,6 +143,9 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 // standardHead is called with the head of the backend's answer.
 func (a *attempt) standardHead(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
+		if res.Request.Header.Get("Upgrade") == "" {
+			return errUnasked // the reverse proxy would see it too, and leave the connection open
+		}
 		a.switched()
 		if both, ok := res.Body.(io.ReadWriteCloser); ok {
 			res.Body = &tunnel{both, &a.clock}

@@ -59,6 +59,7 @@ type judge struct {
 	verdict circuit.Verdict
 	busy    bool
 	status  int
+	code    string // of gRPC, as far as it is known
 	grpc    bool
 	atEnd   bool // the start verdict waits for the end of the answer
 	started bool
@@ -70,6 +71,7 @@ func (j *judge) head(status int, length int64, header http.Header, grpc bool) (l
 	j.status, j.grpc = status, grpc
 	j.verdict, j.busy = judgeStatus(status, header)
 	if code := header.Get("Grpc-Status"); grpc && code != "" && status == http.StatusOK {
+		j.code = code
 		j.verdict, j.busy = judgeGRPC(code)
 	}
 	j.atEnd = length >= 0 && length <= smallAnswer
@@ -97,6 +99,7 @@ func (j *judge) bytes(piece []byte) {
 // end takes the end of the answer's body, and its trailers.
 func (j *judge) end(trailer http.Header) {
 	if status := trailer.Get("Grpc-Status"); j.grpc && status != "" {
+		j.code = status
 		verdict, busy := judgeGRPC(status)
 		switch {
 		case busy && j.gate != nil:
@@ -132,6 +135,18 @@ func (j *judge) broke() {
 	}
 	j.verdict = circuit.Bad
 	j.start()
+}
+
+// final is the verdict that stands: a break takes the place of a good start.
+func (j *judge) final() circuit.Verdict {
+	switch {
+	case j.broken:
+		return circuit.Bad
+	case j.started:
+		return j.verdict
+	default:
+		return circuit.None
+	}
 }
 
 // close ends the attempt.

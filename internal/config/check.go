@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
@@ -28,6 +29,24 @@ func (d *document) check(c *Config) {
 	}
 	d.checkNames("models", "name", models)
 	d.checkSteps(c.Warmup.Steps)
+	d.checkTelemetry(c.Telemetry)
+}
+
+func (d *document) checkTelemetry(t telemetry.Config) {
+	if sample := t.Traces.Sample; !(sample >= 0 && sample <= 1) {
+		d.reportf("telemetry.traces.sample", "expected a share from 0 to 1, got %v", sample)
+	}
+	for _, collector := range []struct {
+		path    string
+		address units.Address
+	}{{"telemetry.traces.otlp", t.Traces.OTLP}, {"telemetry.metrics.otlp", t.Metrics.OTLP}} {
+		switch address := collector.address; {
+		case address.Network == "unix":
+			d.reportf(collector.path, "expected http://host:port or https://host:port, got %s", address)
+		case address.Base != "" && t.Traces.Protocol == telemetry.ProtocolGRPC:
+			d.reportf(collector.path, "gRPC has no base path, expected http://host:port or https://host:port, got %s", address)
+		}
+	}
 }
 
 // checkNumbers holds every bound of a single number.

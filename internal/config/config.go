@@ -5,6 +5,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
@@ -43,7 +44,7 @@ type Config struct {
 	// Drain is how Pilotlight leaves.
 	Drain DrainConfig `yaml:"drain"`
 	// Telemetry is what Pilotlight says about itself.
-	Telemetry TelemetryConfig `yaml:"telemetry"`
+	Telemetry telemetry.Config `yaml:"telemetry"`
 }
 
 // Default returns the configuration of somebody who wrote nothing. It puts together what each room holds to be the best default, and adds none of its own.
@@ -62,7 +63,7 @@ func Default() *Config {
 		Health:      health.DefaultConfig(),
 		Circuit:     circuit.DefaultConfig(),
 		Drain:       DefaultDrain(),
-		Telemetry:   DefaultTelemetry(),
+		Telemetry:   telemetry.DefaultConfig(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 )
 
@@ -18,9 +19,11 @@ func TestEnumsSpeakTheirWords(t *testing.T) {
 	walk(t, proxy.HeldPolicyValues(), "finish", "refuse")
 	walk(t, proxy.TransportValues(), "direct", "standard")
 	walk(t, proxy.TargetValues(), "http", "grpc")
-	walk(t, LogLevelValues(), "debug", "info", "warn", "error")
-	walk(t, LogFormatValues(), "auto", "text", "json")
-	for level, want := range map[LogLevel]slog.Level{LevelDebug: slog.LevelDebug, LevelError: slog.LevelError} {
+	walk(t, telemetry.LogLevelValues(), "debug", "info", "warn", "error")
+	walk(t, telemetry.LogFormatValues(), "auto", "text", "json")
+	walk(t, telemetry.ProtocolValues(), "grpc", "http")
+	walk(t, telemetry.PropagatorValues(), "tracecontext", "baggage", "b3", "b3multi")
+	for level, want := range map[telemetry.LogLevel]slog.Level{telemetry.LevelDebug: slog.LevelDebug, telemetry.LevelError: slog.LevelError} {
 		if level.Slog() != want {
 			t.Errorf("%s is %s for slog", level, level.Slog())
 		}

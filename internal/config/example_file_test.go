@@ -21,7 +21,7 @@ func missing() []string {
 		"health.restart_backend", "health.restart_grace",
 		"load_reports",
 		"readiness.ready_after",
-		"telemetry.access_log", "telemetry.first_requests", "telemetry.metrics", "telemetry.traces",
+		"telemetry.access_log", "telemetry.first_requests",
 		"warmup.gpu_time", "warmup.keep_warm", "warmup.pressure", "warmup.record", "warmup.record_shapes", "warmup.sample", "warmup.trigger",
 		"xds",
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
@@ -41,6 +42,10 @@ func full() *Config {
 		rest,
 	}
 	c.Circuit.FailureRate = 0.25
+	c.Telemetry.Traces = telemetry.TracesConfig{
+		OTLP: units.Address{Network: "tcp", Host: "otel:4318", TLS: true, Base: "/x"}, Protocol: telemetry.ProtocolHTTP, Sample: 1,
+		Propagators: []telemetry.Propagator{telemetry.B3},
+	}
 
 	return c
 }
@@ -86,7 +91,7 @@ func TestPrintRoundTrip(t *testing.T) {
 	none := Default()
 	none.Listen.Deny = units.AutoList{} // which is not "auto"
 	roundTrip(t, none)
-	roundTrip(t, Resolver{Memory: func(units.Auto[units.Size]) int64 { return 1 << 20 }, Workers: 2, Threads: 3, TokenFile: "/t", LogFormat: FormatJSON}.Resolve(full()))
+	roundTrip(t, Resolver{Memory: func(units.Auto[units.Size]) int64 { return 1 << 20 }, Workers: 2, Threads: 3, TokenFile: "/t", LogFormat: telemetry.FormatJSON}.Resolve(full()))
 }
 
 func TestPrintRoundTripOfAnyText(t *testing.T) {
@@ -112,7 +117,7 @@ func TestPrintResolvesAuto(t *testing.T) {
 	c := Default()
 	resolver := Resolver{
 		Memory: func(a units.Auto[units.Size]) int64 { return int64(a.Or(64 << 20)) }, Workers: 2, Threads: 3,
-		TokenFile: "/run/token", LogFormat: FormatJSON, Grace: units.Duration(30 * time.Second),
+		TokenFile: "/run/token", LogFormat: telemetry.FormatJSON, Grace: units.Duration(30 * time.Second),
 	}
 	var printed strings.Builder
 	if err := Print(&printed, resolver.Resolve(c)); err != nil {

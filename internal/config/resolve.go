@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -16,7 +17,7 @@ type Resolver struct {
 	// TokenFile is the file that holds the admin token.
 	TokenFile string
 	// LogFormat is text on a terminal, JSON otherwise.
-	LogFormat LogFormat
+	LogFormat telemetry.LogFormat
 	// Grace is the pod's grace period; 0 when unknown, see [Grace].
 	Grace units.Duration
 }
@@ -36,7 +37,7 @@ func (r Resolver) Resolve(c *Config) *Config {
 	if r.TokenFile != "" {
 		resolved.Listen.AdminTokenFile = units.Of(c.Listen.AdminTokenFile.Or(r.TokenFile))
 	}
-	if c.Telemetry.Log.Format == FormatAuto {
+	if c.Telemetry.Log.Format == telemetry.FormatAuto {
 		resolved.Telemetry.Log.Format = r.LogFormat
 	}
 	resolved.Drain.Limit = units.Of(c.Drain.Limit.Or(drainLimit(r.Grace)))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
@@ -124,7 +125,7 @@ func generateSchema(t *testing.T) *jsonschema.Schema {
 		Anonymous: true, DoNotReference: true, RequiredFromJSONSchemaTags: true, FieldNameTag: "yaml",
 		Mapper: func(of reflect.Type) *jsonschema.Schema { return scalarSchema(t, of) },
 	}
-	for _, room := range []string{"./internal/config", "./proxy", "./health", "./circuit", "./warmup"} {
+	for _, room := range []string{"./internal/config", "./proxy", "./health", "./circuit", "./warmup", "./internal/telemetry"} {
 		if err := reflector.AddGoComments("github.com/pilotlight-proxy/pilotlight", room); err != nil {
 			t.Fatal(err)
 		}
@@ -139,20 +140,22 @@ func generateSchema(t *testing.T) *jsonschema.Schema {
 // enums maps each enum to its words.
 func enums() map[reflect.Type][]any {
 	return map[reflect.Type][]any{
-		reflect.TypeFor[BackendType]():        words(BackendTypeValues()),
-		reflect.TypeFor[Provider]():           words(ProviderValues()),
-		reflect.TypeFor[proxy.Forwarded]():    words(proxy.ForwardedValues()),
-		reflect.TypeFor[proxy.Target]():       words(proxy.TargetValues()),
-		reflect.TypeFor[proxy.HeldPolicy]():   words(proxy.HeldPolicyValues()),
-		reflect.TypeFor[proxy.Transport]():    words(proxy.TransportValues()),
-		reflect.TypeFor[LogLevel]():           words(LogLevelValues()),
-		reflect.TypeFor[LogFormat]():          words(LogFormatValues()),
-		reflect.TypeFor[circuit.WhileOpen]():  words(circuit.WhileOpenValues()),
-		reflect.TypeFor[health.ActiveCheck](): words(health.ActiveCheckValues()),
-		reflect.TypeFor[health.ReadyWhen]():   words(health.ReadyWhenValues()),
-		reflect.TypeFor[health.Reaction]():    words(health.ReactionValues()),
-		reflect.TypeFor[warmup.Policy]():      words(warmup.PolicyValues()),
-		reflect.TypeFor[warmup.Order]():       words(warmup.OrderValues()),
+		reflect.TypeFor[BackendType]():          words(BackendTypeValues()),
+		reflect.TypeFor[Provider]():             words(ProviderValues()),
+		reflect.TypeFor[proxy.Forwarded]():      words(proxy.ForwardedValues()),
+		reflect.TypeFor[proxy.Target]():         words(proxy.TargetValues()),
+		reflect.TypeFor[proxy.Transport]():      words(proxy.TransportValues()),
+		reflect.TypeFor[proxy.HeldPolicy]():     words(proxy.HeldPolicyValues()),
+		reflect.TypeFor[telemetry.LogLevel]():   words(telemetry.LogLevelValues()),
+		reflect.TypeFor[telemetry.LogFormat]():  words(telemetry.LogFormatValues()),
+		reflect.TypeFor[telemetry.Protocol]():   words(telemetry.ProtocolValues()),
+		reflect.TypeFor[telemetry.Propagator](): words(telemetry.PropagatorValues()),
+		reflect.TypeFor[circuit.WhileOpen]():    words(circuit.WhileOpenValues()),
+		reflect.TypeFor[health.ActiveCheck]():   words(health.ActiveCheckValues()),
+		reflect.TypeFor[health.ReadyWhen]():     words(health.ReadyWhenValues()),
+		reflect.TypeFor[health.Reaction]():      words(health.ReactionValues()),
+		reflect.TypeFor[warmup.Policy]():        words(warmup.PolicyValues()),
+		reflect.TypeFor[warmup.Order]():         words(warmup.OrderValues()),
 	}
 }
 
