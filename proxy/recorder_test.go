@@ -129,6 +129,9 @@ func (r *recorder) serve(conn net.Conn) {
 		if errors.Is(err, io.EOF) {
 			return // between two requests
 		}
+		if strings.HasPrefix(request.get("user-agent"), "pilotlight/") {
+			return // a test of another package beside us asks for a backend that once had this port
+		}
 		request.fault = err
 		r.mu.Lock()
 		r.seen = append(r.seen, request)
