@@ -50,6 +50,7 @@ func (c *runCmd) Run(ctx context.Context, std *stdio) error {
 	if p.scratch != "" {
 		std.remove(p.scratch)
 	}
+	loadBallast()
 	listeners, err := p.listen(ctx)
 	if err != nil {
 		return err
