@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -25,7 +26,7 @@ func (p *pilot) dial(ctx context.Context) (net.Conn, error) {
 
 // readyPath answers the backend's own ready paths truthfully on the data port.
 func (p *pilot) readyPath(path string) (answer func() bool, ok bool) {
-	model, ok := p.server.ReadyPath(path)
+	model, ok := p.runner.Paths().ReadyPath(path)
 
 	return func() bool {
 		if ready, known := p.machine.ModelReady(model); known {
@@ -42,7 +43,17 @@ func (p *pilot) denied() func(path string) bool {
 		return proxy.DenyPaths(deny)
 	}
 
-	return p.server.ControlPath
+	return func(path string) bool { return p.runner.Paths().ControlPath(path) }
+}
+
+// speaking is what the configuration says of how to speak to the backend, besides where it is.
+func speaking(c *config.Config) (options backend.Options, err error) {
+	options.ReadyPath = c.Backend.ReadyPath.Or("")
+	if c.Warmup.Sample != "" {
+		options.Sample, err = backend.ReadSample(c.Warmup.Sample)
+	}
+
+	return options, err
 }
 
 // syntheticTimeout limits one synthetic request.

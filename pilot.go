@@ -30,7 +30,6 @@ type pilot struct {
 	worker  *worker
 
 	client  *backend.Client
-	server  *backend.OIP
 	runner  *warmup.Runner
 	machine *health.Machine
 	watch   *health.Watch
@@ -97,7 +96,6 @@ func (p *pilot) wireWarmup() (err error) {
 	if err != nil {
 		return err
 	}
-	p.server = backend.NewOIP(p.client)
 	settings := warmup.Settings{
 		Config:   c.Warmup,
 		Client:   p.client,
@@ -107,8 +105,16 @@ func (p *pilot) wireWarmup() (err error) {
 		Progress: p.progress,
 		Logger:   p.logger,
 	}
-	if c.Backend.Type == config.TypeOIP || c.Backend.Embedded() {
-		settings.Dialect = p.server
+	if settings.Options, err = speaking(c); err != nil {
+		return err
+	}
+	switch {
+	case c.Backend.Embedded():
+		settings.Dialect, settings.Workers = backend.NewOIP(p.client), 1
+	case c.Backend.Type != config.TypeAuto:
+		if settings.Dialect, err = backend.New(c.Backend.Type.String(), p.client, settings.Options); err != nil {
+			return err
+		}
 	}
 	p.runner, err = warmup.NewRunner(settings)
 
@@ -209,7 +215,7 @@ func (p *pilot) wireProxy() {
 		ClientIdleTimeout: c.Listen.IdleTimeout.Std(),
 		Denied:            p.denied(),
 		ReadyPaths:        p.readyPath,
-		LivePath:          func(path string) bool { return path == "/metrics" || p.server.LivePath(path) },
+		LivePath:          func(path string) bool { return path == "/metrics" || p.runner.Paths().LivePath(path) },
 		Lost:              p.keeper.Lost,
 		Suspect:           p.watch.Look,
 		ServerTiming:      c.Telemetry.ServerTiming,

@@ -14,6 +14,9 @@ type Config struct {
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
+	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
+	// Whoever names it vouches that sending it again and again has no side effects.
+	Sample string `yaml:"sample"`
 	// Steps is the plan. Empty: derived from the backend's own metadata.
 	Steps []StepConfig `yaml:"steps"`
 }
@@ -56,20 +59,18 @@ type InferConfig struct {
 	Expect ExpectConfig `yaml:"expect"`
 }
 
-// GridConfig spans shapes: every combination of its lists.
-type GridConfig struct {
-	// Batch lists batch sizes. Empty: derived from the model's metadata.
-	Batch []int `yaml:"batch"`
-	// Concurrency lists how many requests are in flight at once. Empty: 1 and the number of workers.
-	Concurrency []int `yaml:"concurrency"`
-}
-
 // ExpectConfig says what a good answer to a synthetic request looks like.
 type ExpectConfig struct {
-	// Status is the expected HTTP status; 0 means 200.
+	// Status is the expected HTTP status; 0 means 200, or any 2xx for servers of type http.
 	Status int `yaml:"status"`
 	// Finite refuses NaN and infinities in the outputs. Unset: true.
 	Finite *bool `yaml:"finite"`
+	// JSON maps paths in the answer, such as outputs.0.datatype, to the values that must stand there. Of a stream the last event counts.
+	JSON map[string]string `yaml:"json"`
+	// EqualsFile is an answer to compare with: every key in it must be in the answer, numbers within the tolerance. Requests of the step are then the same each time.
+	EqualsFile string `yaml:"equals_file"`
+	// Tolerance is relative to the number expected, and absolute for those below 1.
+	Tolerance float64 `yaml:"tolerance"`
 }
 
 // DefaultConfig returns the settings used when the user sets none.
@@ -88,8 +89,11 @@ func DefaultStep() StepConfig {
 func DefaultInfer() InferConfig {
 	finite := true
 
-	return InferConfig{MaxRequests: DefaultMaxRequests, Expect: ExpectConfig{Status: 200, Finite: &finite}}
+	return InferConfig{MaxRequests: DefaultMaxRequests, Expect: ExpectConfig{Finite: &finite, Tolerance: DefaultTolerance}}
 }
+
+// DefaultTolerance is how far a number of an answer may be from the one that was expected.
+const DefaultTolerance = 0.001
 
 // DefaultMaxRequests bounds the synthetic requests of one shape in one run when the user sets no bound.
 const DefaultMaxRequests = 200

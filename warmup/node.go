@@ -27,11 +27,13 @@ type node struct {
 
 // lane is a step for one model.
 type lane struct {
-	// done is closed when err and unwarmed are final.
+	// done is closed when the rest is final.
 	done chan struct{}
 	err  error
 	// unwarmed says why nothing could be sent for the model.
 	unwarmed string
+	// crewless is true when nobody knows how many processes there are to warm.
+	crewless bool
 }
 
 // skippedError is the error of a lane whose need has failed.

@@ -89,7 +89,7 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 			return dialect.Ready(ctx, model)
 		}
 
-		return c.runner.once(ctx, dialect, described, backend.Shape{Batch: 1}, backend.Expect{})
+		return c.runner.once(ctx, dialect, described, step{})
 	})
 }
 

@@ -22,6 +22,8 @@ type BackendConfig struct {
 	Headers map[string]HeaderConfig `yaml:"headers"`
 	// Workers is the number of processes behind the backend's port, each of which must be warmed. "auto" takes it from the server type; a number helps where it cannot be known.
 	Workers units.Auto[int] `yaml:"workers"`
+	// ReadyPath is the path by which a server of type http says that it is ready. "auto" asks for the usual ones.
+	ReadyPath units.Auto[string] `yaml:"ready_path"`
 	// ConnectTimeout limits the making of one connection to the backend.
 	ConnectTimeout units.Duration `yaml:"connect_timeout"`
 	// IdleConnections are the connections to the backend that are kept for the next request.
@@ -107,11 +109,44 @@ const (
 	TypeAuto BackendType = iota
 	// TypeOIP is any server that speaks the Open Inference Protocol, version 2.
 	TypeOIP
+	// TypeTriton is NVIDIA's Triton Inference Server.
+	TypeTriton
+	// TypeTFServing is TensorFlow Serving.
+	TypeTFServing
+	// TypeTorchServe is TorchServe.
+	TypeTorchServe
+	// TypeVLLM is vLLM.
+	TypeVLLM
+	// TypeSGLang is SGLang.
+	TypeSGLang
+	// TypeTGI is text-generation-inference.
+	TypeTGI
+	// TypeTEI is text-embeddings-inference.
+	TypeTEI
+	// TypeLlamaCPP is llama.cpp's llama-server.
+	TypeLlamaCPP
+	// TypeOllama is Ollama.
+	TypeOllama
+	// TypeOpenAI is any server that speaks the OpenAI API.
+	TypeOpenAI
+	// TypeHTTP is any application, warmed by a sample request.
+	TypeHTTP
 )
 
 var backendTypeNames = units.Names[BackendType]{
-	TypeAuto: "auto",
-	TypeOIP:  "oip",
+	TypeAuto:       "auto",
+	TypeOIP:        "oip",
+	TypeTriton:     "triton",
+	TypeTFServing:  "tfserving",
+	TypeTorchServe: "torchserve",
+	TypeVLLM:       "vllm",
+	TypeSGLang:     "sglang",
+	TypeTGI:        "tgi",
+	TypeTEI:        "tei",
+	TypeLlamaCPP:   "llamacpp",
+	TypeOllama:     "ollama",
+	TypeOpenAI:     "openai",
+	TypeHTTP:       "http",
 }
 
 // BackendTypeValues lists every value, in order.
