@@ -65,7 +65,8 @@ func (m *meter) result() steady.Result {
 
 // verify shows both what was measured in between other shapes.
 func (m *meter) verify(samples []sample) bool {
-	var firsts, gaps []time.Duration
+	firsts := make([]time.Duration, 0, len(samples))
+	var gaps []time.Duration
 	for _, s := range samples {
 		firsts = append(firsts, s.first)
 		if s.gap > 0 {

@@ -88,7 +88,7 @@ func fits(grid GridConfig, takes []backend.Axis, who string) error {
 		if slices.Contains(takes, axis) {
 			continue
 		}
-		known := []string{"concurrency"}
+		known := append(make([]string, 0, 1+len(takes)), "concurrency")
 		for _, other := range takes {
 			known = append(known, other.String())
 		}

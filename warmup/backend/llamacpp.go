@@ -36,7 +36,7 @@ func (l *LlamaCPP) Up(ctx context.Context) error { return up(ctx, l.client, "/he
 
 // Ready implements [Dialect].
 func (l *LlamaCPP) Ready(ctx context.Context, model string) error {
-	return healthy(ctx, l.client, "/health", model)
+	return healthy(ctx, l.client, model)
 }
 
 // Models implements [Dialect].
@@ -49,22 +49,6 @@ type llamaProps struct {
 	Defaults struct {
 		Context int `json:"n_ctx"`
 	} `json:"default_generation_settings"`
-}
-
-func (l *LlamaCPP) props(ctx context.Context) (props llamaProps, err error) {
-	const act = "read GET /props"
-	answer, err := l.client.control(ctx, http.MethodGet, "/props", nil)
-	if err != nil {
-		return props, renamed(err, act)
-	}
-	if answer.Status != http.StatusOK {
-		return props, answered(act, answer)
-	}
-	if err := json.Unmarshal(answer.Body, &props); err != nil {
-		return props, &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
-	}
-
-	return props, nil
 }
 
 // Describe implements [Dialect]. The context of a slot bounds what one request may hold.
@@ -161,4 +145,20 @@ func (*LlamaCPP) ControlPath(decoded string) bool {
 	clean := strings.Trim(path.Clean("/"+decoded), "/")
 
 	return strings.HasPrefix(clean, "slots/") || isOneOf(decoded, "lora-adapters", "props", "models/load", "models/unload")
+}
+
+func (l *LlamaCPP) props(ctx context.Context) (props llamaProps, err error) {
+	const act = "read GET /props"
+	answer, err := l.client.control(ctx, http.MethodGet, "/props", nil)
+	if err != nil {
+		return props, renamed(err, act)
+	}
+	if answer.Status != http.StatusOK {
+		return props, answered(act, answer)
+	}
+	if err := json.Unmarshal(answer.Body, &props); err != nil {
+		return props, &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
+	}
+
+	return props, nil
 }

@@ -111,22 +111,6 @@ func (o *OIP) Models(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// plainList asks KServe's Python server, which lists the models that it has loaded and has no index.
-func (o *OIP) plainList(ctx context.Context) []string {
-	answer, err := o.client.control(ctx, http.MethodGet, "/v2/models", nil)
-	if err != nil || answer.Status != http.StatusOK {
-		return nil
-	}
-	var list struct {
-		Models []string `json:"models"`
-	}
-	if json.Unmarshal(answer.Body, &list) != nil {
-		return nil
-	}
-
-	return list.Models
-}
-
 // Identity implements [Identifier].
 func (o *OIP) Identity(ctx context.Context, model string) (string, error) {
 	act := "read the version of " + model
@@ -239,7 +223,7 @@ func (o *OIP) configuration(ctx context.Context, model string) (config configura
 		return config, renamed(err, act)
 	}
 	if answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &config) != nil {
-		return configuration{}, nil // another server's idea of a configuration says nothing to us
+		return configuration{}, nil //nolint:nilerr // another server's idea of a configuration says nothing to us
 	}
 
 	return config, nil
@@ -303,4 +287,20 @@ func renamed(err error, act string) error {
 	}
 
 	return err
+}
+
+// plainList asks KServe's Python server, which lists the models that it has loaded and has no index.
+func (o *OIP) plainList(ctx context.Context) []string {
+	answer, err := o.client.control(ctx, http.MethodGet, "/v2/models", nil)
+	if err != nil || answer.Status != http.StatusOK {
+		return nil
+	}
+	var list struct {
+		Models []string `json:"models"`
+	}
+	if json.Unmarshal(answer.Body, &list) != nil {
+		return nil
+	}
+
+	return list.Models
 }

@@ -38,25 +38,6 @@ type ollamaModel struct {
 	Digest string `json:"digest"`
 }
 
-func (o *Ollama) list(ctx context.Context, path string) ([]ollamaModel, error) {
-	act := "list models: GET " + path
-	answer, err := o.client.control(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return nil, renamed(err, act)
-	}
-	if answer.Status != http.StatusOK {
-		return nil, answered(act, answer)
-	}
-	var list struct {
-		Models []ollamaModel `json:"models"`
-	}
-	if err := json.Unmarshal(answer.Body, &list); err != nil {
-		return nil, &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
-	}
-
-	return list.Models, nil
-}
-
 func ollamaNames(list []ollamaModel) []string {
 	names := make([]string, 0, len(list))
 	for _, model := range list {
@@ -64,19 +45,6 @@ func ollamaNames(list []ollamaModel) []string {
 	}
 
 	return names
-}
-
-// find returns the model of that name; a name without a tag means the tag "latest".
-func (o *Ollama) find(ctx context.Context, path, name string) (model ollamaModel, found bool, list []ollamaModel, err error) {
-	list, err = o.list(ctx, path)
-	at := slices.IndexFunc(list, func(m ollamaModel) bool {
-		return m.Name == name || (!strings.Contains(name, ":") && m.Name == name+":latest")
-	})
-	if err != nil || at < 0 {
-		return ollamaModel{}, false, list, err
-	}
-
-	return list[at], true, list, nil
 }
 
 // Ready implements [Dialect].
@@ -198,4 +166,36 @@ func (*Ollama) ControlPath(decoded string) bool {
 	}
 
 	return strings.HasPrefix(strings.TrimPrefix(decoded, "/"), "api/blobs/")
+}
+
+func (o *Ollama) list(ctx context.Context, path string) ([]ollamaModel, error) {
+	act := "list models: GET " + path
+	answer, err := o.client.control(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, renamed(err, act)
+	}
+	if answer.Status != http.StatusOK {
+		return nil, answered(act, answer)
+	}
+	var list struct {
+		Models []ollamaModel `json:"models"`
+	}
+	if err := json.Unmarshal(answer.Body, &list); err != nil {
+		return nil, &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
+	}
+
+	return list.Models, nil
+}
+
+// find returns the model of that name; a name without a tag means the tag "latest".
+func (o *Ollama) find(ctx context.Context, path, name string) (model ollamaModel, found bool, list []ollamaModel, err error) {
+	list, err = o.list(ctx, path)
+	at := slices.IndexFunc(list, func(m ollamaModel) bool {
+		return m.Name == name || (!strings.Contains(name, ":") && m.Name == name+":latest")
+	})
+	if err != nil || at < 0 {
+		return ollamaModel{}, false, list, err
+	}
+
+	return list[at], true, list, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -200,9 +201,7 @@ func openAIRequest(model Model, shape Shape, seed uint64, extra map[string]any) 
 		return post("/v1/embeddings", false, body)
 	}
 	body["max_tokens"], body["temperature"], body["stream"] = max(shape.OutputTokens, 1), shape.Temperature, shape.Stream
-	for key, value := range extra {
-		body[key] = value
-	}
+	maps.Copy(body, extra)
 	switch shape.Endpoint { //nolint:exhaustive // embeddings are dealt with above
 	case EndpointCompletions:
 		if shape.Image {

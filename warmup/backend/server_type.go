@@ -51,8 +51,9 @@ func named(name string) (serverType, error) {
 
 // Names lists the server types.
 func Names() []string {
-	var names []string
-	for _, t := range serverTypes() {
+	types := serverTypes()
+	names := make([]string, 0, len(types))
+	for _, t := range types {
 		names = append(names, t.name)
 	}
 

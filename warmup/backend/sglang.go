@@ -32,7 +32,7 @@ func (s *SGLang) Up(ctx context.Context) error { return up(ctx, s.client, "/heal
 
 // Ready implements [Dialect].
 func (s *SGLang) Ready(ctx context.Context, model string) error {
-	if err := healthy(ctx, s.client, "/health", model); err != nil {
+	if err := healthy(ctx, s.client, model); err != nil {
 		return err
 	}
 

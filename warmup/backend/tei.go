@@ -32,7 +32,7 @@ func (t *TEI) Up(ctx context.Context) error { return up(ctx, t.client, "/health"
 
 // Ready implements [Dialect].
 func (t *TEI) Ready(ctx context.Context, model string) error {
-	return healthy(ctx, t.client, "/health", model)
+	return healthy(ctx, t.client, model)
 }
 
 // Models implements [Dialect].

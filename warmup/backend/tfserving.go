@@ -38,39 +38,6 @@ func (*TFServing) Name() string { return "tfserving" }
 // Up implements [Dialect].
 func (t *TFServing) Up(ctx context.Context) error { return up(ctx, t.client, "/v1/models/") }
 
-// available returns the versions of a model that can be asked.
-func (t *TFServing) available(ctx context.Context, model string) ([]string, error) {
-	act := "ask whether " + model + " is available"
-	answer, err := t.client.control(ctx, http.MethodGet, tfPath(model), nil)
-	if err != nil {
-		return nil, renamed(err, act)
-	}
-	if answer.Status != http.StatusOK {
-		return nil, answered(act, answer)
-	}
-	var said struct {
-		Versions []struct {
-			Version string `json:"version"`
-			State   string `json:"state"`
-		} `json:"model_version_status"`
-	}
-	if err := json.Unmarshal(answer.Body, &said); err != nil {
-		return nil, &Error{Act: act, Kind: ErrNotYet, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
-	}
-	var versions []string
-	for _, version := range said.Versions {
-		if version.State == "AVAILABLE" {
-			versions = append(versions, version.Version)
-		}
-	}
-	if versions == nil {
-		return nil, &Error{Act: act, Kind: ErrNotYet, Status: answer.Status, Excerpt: excerpt(answer.Body)}
-	}
-	slices.Sort(versions)
-
-	return versions, nil
-}
-
 // Ready implements [Dialect]. For the server as a whole, any answer is as much as it can say.
 func (t *TFServing) Ready(ctx context.Context, model string) error {
 	if model == "" {
@@ -296,4 +263,37 @@ func oddIn(read content) string {
 	token, _, _ := strings.Cut(string(read.body[at+len(`"\u0001`):]), `"`)
 
 	return token
+}
+
+// available returns the versions of a model that can be asked.
+func (t *TFServing) available(ctx context.Context, model string) ([]string, error) {
+	act := "ask whether " + model + " is available"
+	answer, err := t.client.control(ctx, http.MethodGet, tfPath(model), nil)
+	if err != nil {
+		return nil, renamed(err, act)
+	}
+	if answer.Status != http.StatusOK {
+		return nil, answered(act, answer)
+	}
+	var said struct {
+		Versions []struct {
+			Version string `json:"version"`
+			State   string `json:"state"`
+		} `json:"model_version_status"`
+	}
+	if err := json.Unmarshal(answer.Body, &said); err != nil {
+		return nil, &Error{Act: act, Kind: ErrNotYet, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
+	}
+	var versions []string
+	for _, version := range said.Versions {
+		if version.State == "AVAILABLE" {
+			versions = append(versions, version.Version)
+		}
+	}
+	if versions == nil {
+		return nil, &Error{Act: act, Kind: ErrNotYet, Status: answer.Status, Excerpt: excerpt(answer.Body)}
+	}
+	slices.Sort(versions)
+
+	return versions, nil
 }

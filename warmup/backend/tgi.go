@@ -32,7 +32,7 @@ func (t *TGI) Up(ctx context.Context) error { return up(ctx, t.client, "/health"
 
 // Ready implements [Dialect].
 func (t *TGI) Ready(ctx context.Context, model string) error {
-	return healthy(ctx, t.client, "/health", model)
+	return healthy(ctx, t.client, model)
 }
 
 // serverInfo is what TGI and TEI say of themselves at /info.

@@ -91,54 +91,6 @@ type torchWorkers struct {
 	ready, all, least int
 }
 
-// manage asks the management API. ErrNotOffered: it cannot be reached, or does not talk to us.
-func (t *TorchServe) manage(ctx context.Context, path string, into any) error {
-	act := "ask the management API: GET " + path
-	for _, client := range []*Client{t.client, t.management} {
-		if client == nil {
-			continue
-		}
-		answer, err := client.control(ctx, http.MethodGet, path, nil)
-		if ctx.Err() != nil {
-			return renamed(err, act)
-		}
-		if err == nil && answer.Status == http.StatusOK && json.Unmarshal(answer.Body, into) == nil {
-			return nil
-		}
-		if err == nil && client == t.management && answer.Status == http.StatusNotFound {
-			return answered(act, answer)
-		}
-	}
-
-	return &Error{Act: act, Kind: ErrNotOffered}
-}
-
-func (t *TorchServe) workers(ctx context.Context, model string) (state torchWorkers, err error) {
-	var said []struct {
-		Version string `json:"modelVersion"`
-		Least   int    `json:"minWorkers"`
-		Workers []struct {
-			Status string `json:"status"`
-		} `json:"workers"`
-	}
-	if err := t.manage(ctx, "/models/"+url.PathEscape(model), &said); err != nil {
-		return state, err
-	}
-	for _, version := range said {
-		state.version += version.Version + " "
-		state.least += version.Least
-		for _, worker := range version.Workers {
-			state.all++
-			if worker.Status == "READY" {
-				state.ready++
-			}
-		}
-	}
-	state.version = strings.TrimSpace(state.version)
-
-	return state, nil
-}
-
 // Models implements [Dialect].
 func (t *TorchServe) Models(ctx context.Context) ([]string, error) {
 	var said struct {
@@ -239,4 +191,52 @@ func (c *Client) onPort(port string) *Client {
 	}
 
 	return other
+}
+
+// manage asks the management API. ErrNotOffered: it cannot be reached, or does not talk to us.
+func (t *TorchServe) manage(ctx context.Context, path string, into any) error {
+	act := "ask the management API: GET " + path
+	for _, client := range []*Client{t.client, t.management} {
+		if client == nil {
+			continue
+		}
+		answer, err := client.control(ctx, http.MethodGet, path, nil)
+		if ctx.Err() != nil {
+			return renamed(err, act)
+		}
+		if err == nil && answer.Status == http.StatusOK && json.Unmarshal(answer.Body, into) == nil {
+			return nil
+		}
+		if err == nil && client == t.management && answer.Status == http.StatusNotFound {
+			return answered(act, answer)
+		}
+	}
+
+	return &Error{Act: act, Kind: ErrNotOffered}
+}
+
+func (t *TorchServe) workers(ctx context.Context, model string) (state torchWorkers, err error) {
+	var said []struct {
+		Version string `json:"modelVersion"`
+		Least   int    `json:"minWorkers"`
+		Workers []struct {
+			Status string `json:"status"`
+		} `json:"workers"`
+	}
+	if err := t.manage(ctx, "/models/"+url.PathEscape(model), &said); err != nil {
+		return state, err
+	}
+	for _, version := range said {
+		state.version += version.Version + " "
+		state.least += version.Least
+		for _, worker := range version.Workers {
+			state.all++
+			if worker.Status == "READY" {
+				state.ready++
+			}
+		}
+	}
+	state.version = strings.TrimSpace(state.version)
+
+	return state, nil
 }

@@ -36,7 +36,7 @@ func (v *VLLM) Up(ctx context.Context) error { return up(ctx, v.client, "/health
 
 // Ready implements [Dialect]. An engine that sleeps is not ready, though it lists its models.
 func (v *VLLM) Ready(ctx context.Context, model string) error {
-	if err := healthy(ctx, v.client, "/health", model); err != nil {
+	if err := healthy(ctx, v.client, model); err != nil {
 		return err
 	}
 
@@ -113,13 +113,13 @@ func (*VLLM) ControlPath(decoded string) bool {
 		"init_weight_transfer_engine", "update_weights")
 }
 
-// healthy asks a path that says by 200 that the server is ready.
-func healthy(ctx context.Context, client *Client, path, model string) error {
-	act := "ask whether the server is ready: GET " + path
+// healthy asks /health, which says by 200 that the server is ready.
+func healthy(ctx context.Context, client *Client, model string) error {
+	act := "ask whether the server is ready: GET /health"
 	if model != "" {
-		act = "ask whether " + model + " is ready: GET " + path
+		act = "ask whether " + model + " is ready: GET /health"
 	}
-	answer, err := client.control(ctx, http.MethodGet, path, nil)
+	answer, err := client.control(ctx, http.MethodGet, "/health", nil)
 	if err != nil {
 		return renamed(err, act)
 	}
