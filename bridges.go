@@ -13,7 +13,6 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
-	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -44,16 +43,6 @@ func (p *pilot) denied() func(path string) bool {
 	}
 
 	return func(path string) bool { return p.runner.Paths().ControlPath(path) }
-}
-
-// speaking is what the configuration says of how to speak to the backend, besides where it is.
-func speaking(c *config.Config) (options backend.Options, err error) {
-	options.ReadyPath = c.Backend.ReadyPath.Or("")
-	if c.Warmup.Sample != "" {
-		options.Sample, err = backend.ReadSample(c.Warmup.Sample)
-	}
-
-	return options, err
 }
 
 // syntheticTimeout limits one synthetic request.
@@ -138,7 +127,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 // judge turns what the runner found about a model into its state, by the policies.
 func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	warmth := health.ModelWarmth{
-		ModelConfig: health.ModelConfig{Name: model.Name, Required: p.required(model.Name)},
+		ModelConfig: health.ModelConfig{Name: model.Name, Required: required(p.config, model.Name)},
 		State:       health.Ready,
 		Text:        model.Text,
 	}
@@ -166,8 +155,28 @@ func (p *pilot) progress(event warmup.Event) {
 		(*p.up.Load())()
 	case warmup.Waiting:
 		p.awaited(event.Error)
-	case warmup.StepStarted, warmup.StepEnded, warmup.ModelsFound, warmup.ModelEnded:
+	case warmup.ModelsFound:
+		models := make([]health.ModelConfig, 0, len(event.Models))
+		for _, name := range event.Models {
+			models = append(models, health.ModelConfig{Name: name, Required: required(p.config, name)})
+		}
+		p.keeper.ModelsFound(models)
+	case warmup.ModelEnded:
+		if warmth, err := p.judge(event.Model); err == nil {
+			p.keeper.ModelEnded(warmth)
+		}
+	case warmup.StepStarted, warmup.StepEnded:
 	}
+}
+
+// check asks the backend about each required model, without any inference. What was loaded anew, or no longer is, is cold, which is not sick.
+func (p *pilot) check(ctx context.Context) error {
+	err := p.runner.Check(ctx)
+	if cold, ok := errors.AsType[*warmup.ColdError](err); ok {
+		return p.keeper.Rewarm(cold.Error())
+	}
+
+	return err
 }
 
 // awaited makes a condition of what the plan waits for; nil clears it.
@@ -182,17 +191,6 @@ func (p *pilot) awaited(cause error) {
 		code = health.CodeModelNotLoaded
 	}
 	p.machine.Raise("", code, cause.Error())
-}
-
-// required says whether the pod must be warm for a model: for all that are found, unless the configuration names them.
-func (p *pilot) required(model string) bool {
-	for _, configured := range p.config.Models {
-		if configured.Name == model {
-			return configured.Required
-		}
-	}
-
-	return len(p.config.Models) == 0
 }
 
 func modelNames(models []health.ModelConfig) []string {

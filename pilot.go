@@ -83,40 +83,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 
 // wireWarmup makes what speaks to the backend by itself.
 func (p *pilot) wireWarmup() (err error) {
-	c := p.config
-	p.client, err = backend.NewClient(backend.ClientSettings{
-		Network:        p.address.Network,
-		Address:        p.address.Host,
-		BasePath:       p.address.Base,
-		TLS:            clientTLS(p.address),
-		Headers:        c.Backend.SyntheticHeaders,
-		Version:        version(),
-		ConnectTimeout: c.Backend.ConnectTimeout.Std(),
-	})
-	if err != nil {
-		return err
-	}
-	settings := warmup.Settings{
-		Config:   c.Warmup,
-		Client:   p.client,
-		Models:   modelNames(c.Models),
-		Required: p.required,
-		Workers:  c.Backend.Workers.Or(0),
-		Progress: p.progress,
-		Logger:   p.logger,
-	}
-	if settings.Options, err = speaking(c); err != nil {
-		return err
-	}
-	switch {
-	case c.Backend.Embedded():
-		settings.Dialect, settings.Workers = backend.NewOIP(p.client), 1
-	case c.Backend.Type != config.TypeAuto:
-		if settings.Dialect, err = backend.New(c.Backend.Type.String(), p.client, settings.Options); err != nil {
-			return err
-		}
-	}
-	p.runner, err = warmup.NewRunner(settings)
+	p.client, p.runner, err = newWarmup(p.config, p.address, p.progress, p.logger)
 
 	return err
 }
@@ -153,9 +120,9 @@ func (p *pilot) wireHealth() {
 	confirm := p.synthetic
 	switch c.Health.ActiveCheck {
 	case health.CheckAuto:
-		watch.Check = p.runner.Check
+		watch.Check = p.check
 	case health.CheckEndpoint:
-		watch.Check, confirm = p.runner.Check, nil
+		watch.Check, confirm = p.check, nil
 	case health.CheckInference:
 		watch.Check, watch.Timeout = p.runner.Synthetic, p.syntheticTimeout()
 	case health.CheckNone:

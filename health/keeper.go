@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -222,13 +221,7 @@ func (k *Keeper) accept(found []ModelWarmth) {
 		machine.Clear("", code)
 	}
 	for _, model := range found {
-		for _, code := range warmthCodes {
-			machine.Clear(model.Name, code)
-		}
-		if model.Code != "" {
-			machine.Raise(model.Name, model.Code, model.Text)
-		}
-		k.move(model.Name, model.State, cmp.Or(model.Text, "the plan has ended"))
+		k.settle(model)
 	}
 	k.move("", Ready, "warm")
 }

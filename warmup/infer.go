@@ -20,6 +20,7 @@ type inference struct {
 	model string
 
 	dialect      backend.Dialect
+	identity     string
 	described    backend.Model
 	base, higher []*shape
 	// answered is when the last good answer came, in nanoseconds since 1970.
@@ -77,6 +78,7 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.dialect, err = runner.speak(ctx); err != nil {
 		return err
 	}
+	w.identity = identify(ctx, w.dialect, w.model)
 	if w.described, err = runner.describe(ctx, w.dialect, w.model); err != nil {
 		return err
 	}
@@ -206,4 +208,5 @@ func (w *inference) keepLevel() {
 	if cheapest > 0 {
 		w.run.runner.levels[w.model] = cheapest
 	}
+	w.run.runner.warmed[w.model] = w.identity
 }

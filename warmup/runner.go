@@ -69,6 +69,8 @@ type Runner struct {
 	found []string
 	// levels are the warm levels of each model's cheapest shape. They outlive the run.
 	levels map[string]time.Duration
+	// warmed maps the models that are warm to their identities, as they were before the first inference; of those that have none it is empty.
+	warmed map[string]string
 }
 
 // NewRunner checks the plan; it calls nobody yet.
@@ -92,7 +94,7 @@ func NewRunner(s Settings) (*Runner, error) {
 	s.Models = slices.Clone(s.Models)
 	r := &Runner{
 		settings: s, plan: plan, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
-		known: map[string]backend.Model{}, levels: map[string]time.Duration{},
+		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
 	}
 	if s.Dialect != nil {
 		r.spoken.Store(&s.Dialect)
@@ -121,6 +123,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	// Whatever came back may be another server with other models.
 	r.dialect = r.settings.Dialect
 	clear(r.known)
+	clear(r.warmed)
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)

@@ -73,11 +73,6 @@ func cheapest(grid GridConfig, model backend.Model) (backend.Shape, error) {
 // shortestAnswer has a prefill and a step of decoding.
 const shortestAnswer = 2
 
-// Check asks the backend's own model-level readiness for each required model, without any inference, and returns the first that is not ready.
-func (r *Runner) Check(ctx context.Context) error {
-	return r.eachRequired(ctx, func(dialect backend.Dialect, model string) error { return dialect.Ready(ctx, model) })
-}
-
 // eachRequired asks about each required model, up to the first error.
 func (r *Runner) eachRequired(ctx context.Context, ask func(dialect backend.Dialect, model string) error) error {
 	dialect, err := r.speak(ctx)
