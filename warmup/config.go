@@ -21,7 +21,7 @@ type Config struct {
 	Steps []StepConfig `yaml:"steps"`
 }
 
-// StepConfig is one step of the plan. Exactly one of Wait and Infer is set.
+// StepConfig is one step of the plan. Exactly one of Wait, Infer, Call and Replay is set.
 type StepConfig struct {
 	// Name identifies the step in Needs, reports and logs.
 	Name string `yaml:"name"`
@@ -37,6 +37,22 @@ type StepConfig struct {
 	Wait *WaitConfig `yaml:"wait"`
 	// Infer sends synthetic requests until their latency has converged.
 	Infer *InferConfig `yaml:"infer"`
+	// Call makes one HTTP call to the backend.
+	Call *CallConfig `yaml:"call"`
+	// Replay sends requests from files.
+	Replay *ReplayConfig `yaml:"replay"`
+}
+
+// Kinds counts the things that the step is told to do: it should be one.
+func (s StepConfig) Kinds() int {
+	count := 0
+	for _, set := range []bool{s.Wait != nil, s.Infer != nil, s.Call != nil, s.Replay != nil} {
+		if set {
+			count++
+		}
+	}
+
+	return count
 }
 
 // WaitConfig is a step that waits for the backend.

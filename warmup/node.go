@@ -15,6 +15,8 @@ type node struct {
 	shared    chan struct{}
 	sharedErr error
 	lanes     map[string]*lane
+	// sent counts the requests that a replay has sent; final once shared is closed.
+	sent int
 	begun     sync.Once
 
 	// Guarded by Runner.mu.

@@ -25,6 +25,7 @@ func (c *run) outcome(model string) (ModelReport, error) {
 	inferred, crewless, unwarmed := false, false, "no step sends it requests"
 	for _, n := range c.nodes {
 		err := n.sharedErr
+		inferred = inferred || n.kind == KindReplay && err == nil
 		if l, ok := n.lanes[model]; ok {
 			<-l.done
 			err = l.err

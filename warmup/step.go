@@ -28,6 +28,8 @@ type step struct {
 	optional bool
 	wait     WaitConfig
 	infer    InferConfig
+	call     CallConfig
+	replay   ReplayConfig
 	// expect is what a good answer to an inference looks like.
 	expect backend.Expect
 }
@@ -47,10 +49,20 @@ func newStep(config StepConfig) (step, error) {
 		return made, errors.New("it has no name")
 	case made.retries < 0:
 		return made, fmt.Errorf("step %q: retries is %d, expected 0 or more", config.Name, made.retries)
-	case (config.Wait == nil) == (config.Infer == nil):
-		return made, fmt.Errorf("step %q: expected exactly one of wait and infer", config.Name)
+	case config.Kinds() != 1:
+		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call and replay", config.Name)
 	case config.Wait != nil:
 		made.kind, made.wait = KindWait, *config.Wait
+	case config.Call != nil:
+		made.kind, made.call = KindCall, *config.Call
+		if err := made.call.check(); err != nil {
+			return made, fmt.Errorf("step %q: %w", config.Name, err)
+		}
+	case config.Replay != nil:
+		made.kind, made.replay = KindReplay, *config.Replay
+		if len(made.replay.Files) == 0 {
+			return made, fmt.Errorf("step %q: replay names no files", config.Name)
+		}
 	default:
 		made.kind, made.infer = KindInfer, *config.Infer
 		if made.infer.MaxRequests <= 0 {

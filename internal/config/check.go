@@ -220,8 +220,8 @@ func (d *document) checkSteps(steps []warmup.StepConfig) {
 	d.checkNames("warmup.steps", "name", names)
 	for i, step := range steps {
 		path := fmt.Sprintf("warmup.steps[%d]", i)
-		if (step.Wait == nil) == (step.Infer == nil) {
-			d.reportf(path, "expected exactly one of wait and infer")
+		if step.Kinds() != 1 {
+			d.reportf(path, "expected exactly one of wait, infer, call and replay")
 		}
 		if step.Retries != nil {
 			d.atLeast(0, map[string]int{path + ".retries": *step.Retries})
