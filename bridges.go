@@ -62,6 +62,19 @@ func (p *pilot) synthetic(ctx context.Context) error {
 	return p.runner.Synthetic(ctx)
 }
 
+// keepWarm keeps the backend warm until ctx ends, where that is asked for.
+func (p *pilot) keepWarm(ctx context.Context) *sync.WaitGroup {
+	var keeping sync.WaitGroup
+	if after := p.config.Warmup.KeepWarm.Std(); after > 0 {
+		kept := warmup.KeepWarm{
+			After: after, Serving: func() bool { return p.machine.Pod().Serves() }, Idle: p.breaker.Idle, Synthetic: p.synthetic,
+		}
+		keeping.Go(func() { kept.Run(ctx) })
+	}
+
+	return &keeping
+}
+
 // circuitMoved tells the keeper what the breaker decided.
 func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 	switch {

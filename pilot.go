@@ -143,7 +143,9 @@ func (p *pilot) wireHealth() {
 		Warm:    p.warm,
 		Watch: func(ctx context.Context, to func(health.WatchEvent)) {
 			report = to // no watch is running: they follow one another
+			keeping := p.keepWarm(ctx)
 			_ = p.watch.Run(ctx)
+			keeping.Wait()
 		},
 		Confirm:           confirm,
 		Sick:              p.breaker.Trip,

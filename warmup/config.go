@@ -17,6 +17,8 @@ type Config struct {
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
 	// Whoever names it vouches that sending it again and again has no side effects.
 	Sample string `yaml:"sample"`
+	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
+	KeepWarm units.Duration `yaml:"keep_warm"`
 	// Steps is the plan. Empty: derived from the backend's own metadata.
 	Steps []StepConfig `yaml:"steps"`
 }

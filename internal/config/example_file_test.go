@@ -26,7 +26,7 @@ func missing() []string {
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests", "telemetry.metrics", "telemetry.traces",
-		"warmup.gpu_time", "warmup.keep_warm", "warmup.pressure", "warmup.record", "warmup.record_shapes", "warmup.trigger",
+		"warmup.gpu_time", "warmup.pressure", "warmup.record", "warmup.record_shapes", "warmup.trigger",
 		"xds",
 	}
 }
