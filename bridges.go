@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -185,7 +186,13 @@ func (p *pilot) progress(event warmup.Event) {
 // check asks the backend about each required model, without any inference. What was loaded anew, or no longer is, is cold, which is not sick.
 func (p *pilot) check(ctx context.Context) error {
 	err := p.runner.Check(ctx)
-	if cold, ok := errors.AsType[*warmup.ColdError](err); ok {
+	cold, ok := errors.AsType[*warmup.ColdError](err)
+	switch {
+	case ok && p.machine.Pod() == health.Idle:
+		return nil // cold on purpose
+	case ok && cold.Unloaded && p.config.Backend.IdleUnload == config.IdleUnloadAllow:
+		return p.keeper.Rest(cold.Error())
+	case ok:
 		return p.keeper.Rewarm(cold.Error())
 	}
 

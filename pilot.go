@@ -151,6 +151,9 @@ func (p *pilot) wireHealth() {
 		Sick:              p.breaker.Trip,
 		Gone:              p.gone,
 		WarmWhileDraining: func() { p.gate.Ramp(c.Concurrency.Ramp.Start) },
+		OnDemand:          c.Warmup.Trigger == warmup.TriggerFirstRequest,
+		Answers:           p.runner.Answers,
+		Waiting:           func() bool { return p.gate.Backlog() > 0 },
 		ServeUnwarmed:     c.Warmup.OnFailure == warmup.Serve,
 		Logger:            p.logger,
 	})
@@ -167,6 +170,7 @@ func (p *pilot) wireProxy() {
 		RetryAfter:  p.runner.Remaining,
 		Remaining:   p.runner.Remaining,
 		Released:    p.machine.Released,
+		Held:        p.keeper.Asked,
 		Logger:      p.logger,
 	})
 	p.handler = proxy.NewHandler(proxy.Settings{

@@ -40,6 +40,9 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	}
 	t.body, t.since = body, now
 	g.queue.push(t, body == nil || body.settled())
+	if g.settings.Held != nil {
+		g.settings.Held()
+	}
 	if g.Mode() == Ramping {
 		g.release()
 	}

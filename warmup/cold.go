@@ -14,6 +14,8 @@ import (
 type ColdError struct {
 	Model  string
 	Reason string
+	// Unloaded is true when the server has unloaded the model because nobody asked for it, and will load it again for whoever does.
+	Unloaded bool
 }
 
 // Error names the model and the reason.
@@ -35,7 +37,7 @@ func (r *Runner) Check(ctx context.Context) error {
 		}
 		if unloader, ok := dialect.(backend.Unloader); ok {
 			if loaded, err := unloader.Loaded(ctx, model); err == nil && !loaded {
-				return &ColdError{Model: model, Reason: "the server has unloaded it"}
+				return &ColdError{Model: model, Reason: "the server has unloaded it", Unloaded: true}
 			}
 		}
 		if now := identify(ctx, dialect, model); identity != "" && now != "" && now != identity {

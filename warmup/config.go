@@ -8,6 +8,8 @@ import (
 
 // Config is the warmup block of the configuration.
 type Config struct {
+	// Trigger is "startup" to warm a backend as soon as it answers, "first-request" to leave it cold until a user asks: the pod is then ready, and the request is held.
+	Trigger Trigger `yaml:"trigger"`
 	// Timeout limits one run of the plan; then it is retried with back-off. It is never terminal.
 	Timeout units.Duration `yaml:"timeout"`
 	// OnFailure says whether a backend whose warm-up failed serves all the same.

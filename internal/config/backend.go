@@ -20,6 +20,8 @@ type BackendConfig struct {
 	GRPC units.Address `yaml:"grpc"`
 	// Headers are sent with the requests that Pilotlight makes by itself, by header name. Users' requests keep their own.
 	Headers map[string]HeaderConfig `yaml:"headers"`
+	// IdleUnload is "keep" to make a model warm again that the server has unloaded because nobody asked for it, "allow" to leave it cold until somebody does.
+	IdleUnload IdleUnload `yaml:"idle_unload"`
 	// Workers is the number of processes behind the backend's port, each of which must be warmed. "auto" takes it from the server type; a number helps where it cannot be known.
 	Workers units.Auto[int] `yaml:"workers"`
 	// ReadyPath is the path by which a server of type http says that it is ready. "auto" asks for the usual ones.
@@ -161,6 +163,35 @@ func (t BackendType) MarshalText() ([]byte, error) { return []byte(t.String()), 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (t *BackendType) UnmarshalText(text []byte) error {
 	return backendTypeNames.Parse("server type", text, t)
+}
+
+// IdleUnload says what to do about a server that unloads a model because nobody asks for it.
+type IdleUnload int
+
+const (
+	// IdleUnloadKeep makes the model warm again.
+	IdleUnloadKeep IdleUnload = iota
+	// IdleUnloadAllow leaves it cold until somebody asks.
+	IdleUnloadAllow
+)
+
+var idleUnloadNames = units.Names[IdleUnload]{
+	IdleUnloadKeep:  "keep",
+	IdleUnloadAllow: "allow",
+}
+
+// IdleUnloadValues lists every value, in order.
+func IdleUnloadValues() []IdleUnload { return idleUnloadNames.Values() }
+
+// String returns the word used in the configuration.
+func (i IdleUnload) String() string { return idleUnloadNames.Of(i) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (i IdleUnload) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (i *IdleUnload) UnmarshalText(text []byte) error {
+	return idleUnloadNames.Parse("idle_unload", text, i)
 }
 
 // Provider is an execution provider of ONNX Runtime.
