@@ -99,23 +99,23 @@ type warmScreen struct {
 func (s *warmScreen) event(event warmup.Event) {
 	switch event.Kind {
 	case warmup.StepStarted:
-		s.line("step %s", event.Step)
+		s.linef("step %s", event.Step)
 	case warmup.StepEnded:
 		if event.Error != nil {
-			s.line("step %s failed: %s", event.Step, strings.ReplaceAll(event.Error.Error(), "\n", "; "))
+			s.linef("step %s failed: %s", event.Step, strings.ReplaceAll(event.Error.Error(), "\n", "; "))
 		} else {
-			s.line("step %s done", event.Step)
+			s.linef("step %s done", event.Step)
 		}
 	case warmup.BackendUp:
-		s.line("the backend answers")
+		s.linef("the backend answers")
 	case warmup.Waiting:
 		if event.Error != nil {
-			s.line("waiting: %v", event.Error)
+			s.linef("waiting: %v", event.Error)
 		}
 	case warmup.ModelsFound:
-		s.line("models: %s", strings.Join(event.Models, ", "))
+		s.linef("models: %s", strings.Join(event.Models, ", "))
 	case warmup.ModelEnded:
-		s.line("model %s: %v", event.Model.Name, event.Model.Outcome)
+		s.linef("model %s: %v", event.Model.Name, event.Model.Outcome)
 	}
 }
 
@@ -148,7 +148,7 @@ func (s *warmScreen) shapes() {
 		s.shown[key] = shape.State
 		s.mu.Unlock()
 		if changed {
-			s.line("  %s", strings.TrimSuffix(fmt.Sprintf("%v %s", shape, shape.Text), " "))
+			s.linef("  %s", strings.TrimSuffix(fmt.Sprintf("%v %s", shape, shape.Text), " "))
 		}
 	}
 	if report.Running && len(report.Shapes) > 0 {
@@ -156,12 +156,12 @@ func (s *warmScreen) shapes() {
 		if report.Remaining > 0 {
 			left = fmt.Sprintf(", about %v left", report.Remaining.Round(100*time.Millisecond))
 		}
-		s.line("  %d of %d shapes through, %d requests%s", settled, len(report.Shapes), report.Requests, left)
+		s.linef("  %d of %d shapes through, %d requests%s", settled, len(report.Shapes), report.Requests, left)
 	}
 }
 
-// line writes one line, unless it is the same as the one before.
-func (s *warmScreen) line(format string, values ...any) {
+// linef writes one line, unless it is the same as the one before.
+func (s *warmScreen) linef(format string, values ...any) {
 	text := fmt.Sprintf(format, values...)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -128,8 +128,6 @@ type ollama struct {
 	listed int
 }
 
-func (o *ollama) loaded() bool { return !o.last.IsZero() && time.Since(o.last) < o.stays }
-
 func (o *ollama) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	o.mu.Lock()
@@ -163,6 +161,8 @@ func (o *ollama) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	}
 }
+
+func (o *ollama) loaded() bool { return !o.last.IsZero() && time.Since(o.last) < o.stays }
 
 // TestC32IdleUnloadIsNoticedAndNotPrevented has a server that unloads after 5 idle seconds: our checks notice it, never load, and never keep loaded.
 func TestC32IdleUnloadIsNoticedAndNotPrevented(t *testing.T) {

@@ -16,8 +16,8 @@ type node struct {
 	sharedErr error
 	lanes     map[string]*lane
 	// sent counts the requests that a replay has sent; final once shared is closed.
-	sent int
-	begun     sync.Once
+	sent  int
+	begun sync.Once
 
 	// Guarded by Runner.mu.
 	state   StepState
@@ -64,6 +64,17 @@ func (n *node) awaited(model string) error {
 	}
 
 	return errors.Join(errs...)
+}
+
+// inferred waits until the step is through with the model and says whether it sent requests that warmed it.
+func (n *node) inferred(model string) bool {
+	l, ok := n.lanes[model]
+	if !ok {
+		return n.kind == KindReplay && n.sharedErr == nil
+	}
+	<-l.done
+
+	return n.kind == KindInfer && l.err == nil && l.unwarmed == ""
 }
 
 func skipped(need string, err error) error {

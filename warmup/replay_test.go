@@ -13,7 +13,7 @@ import (
 )
 
 // loadable has no model until somebody calls for it, is busy twice, and writes down what it is sent.
-func loadable(f *fake, seen *[]string) func(http.ResponseWriter, *http.Request) bool {
+func loadable(seen *[]string) func(http.ResponseWriter, *http.Request) bool {
 	loaded, busy := false, 0
 
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -70,7 +70,7 @@ func TestCallAndReplay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(t, map[string]*fakeModel{"m": {infer: steadily(ms)}})
 				var seen []string
-				f.intercept = loadable(f, &seen)
+				f.intercept = loadable(&seen)
 				replay := retries(warmup.StepConfig{Name: "recorded", Needs: []string{"up"}, Replay: &warmup.ReplayConfig{Files: []string{test.file}}}, 0)
 				up := waits("up")
 				up.Needs = []string{"load"}

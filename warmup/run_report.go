@@ -25,11 +25,9 @@ func (c *run) outcome(model string) (ModelReport, error) {
 	inferred, crewless, unwarmed := false, false, "no step sends it requests"
 	for _, n := range c.nodes {
 		err := n.sharedErr
-		inferred = inferred || n.kind == KindReplay && err == nil
+		inferred = inferred || n.inferred(model)
 		if l, ok := n.lanes[model]; ok {
-			<-l.done
 			err = l.err
-			inferred = inferred || n.kind == KindInfer && l.err == nil && l.unwarmed == ""
 			crewless = crewless || l.crewless
 			if l.unwarmed != "" {
 				unwarmed = l.unwarmed

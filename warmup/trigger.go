@@ -27,4 +27,6 @@ func (t Trigger) String() string { return triggerNames.Of(t) }
 func (t Trigger) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
-func (t *Trigger) UnmarshalText(text []byte) error { return triggerNames.Parse("warmup trigger", text, t) }
+func (t *Trigger) UnmarshalText(text []byte) error {
+	return triggerNames.Parse("warmup trigger", text, t)
+}
