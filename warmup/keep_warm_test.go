@@ -3,6 +3,7 @@ package warmup_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func TestC31ServerThatCoolsDownIsKeptWarm(t *testing.T) {
 				if _, err := runner.Run(anHour(t)); err != nil {
 					t.Fatal(err)
 				}
-				var user time.Time // when the last user was answered
+				var user atomic.Int64 // when the last user was answered, in nanoseconds since 1970
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan struct{})
 				go func() {
@@ -42,7 +43,7 @@ func TestC31ServerThatCoolsDownIsKeptWarm(t *testing.T) {
 					if test.after > 0 {
 						warmup.KeepWarm{
 							After: test.after, Serving: func() bool { return true }, Synthetic: runner.Synthetic,
-							Idle: func() time.Duration { return time.Since(user) },
+							Idle: func() time.Duration { return time.Since(time.Unix(0, user.Load())) },
 						}.Run(ctx)
 					}
 				}()
@@ -53,11 +54,11 @@ func TestC31ServerThatCoolsDownIsKeptWarm(t *testing.T) {
 						t.Fatal(err)
 					}
 					synctest.Wait()
-					user = time.Now()
+					user.Store(time.Now().UnixNano())
 
 					return time.Since(begin)
 				}
-				before := f.models["m"].n
+				before := f.count("POST /v2/models/m/infer")
 				if took := ask(); (took > 100*ms) != test.slow {
 					t.Errorf("the user waited %v", took)
 				}
@@ -65,12 +66,12 @@ func TestC31ServerThatCoolsDownIsKeptWarm(t *testing.T) {
 					t.Errorf("%d requests in an idle minute, expected one each 4 s", before-19)
 				}
 				// While users ask each second, nobody else does.
-				before = f.models["m"].n
+				before = f.count("POST /v2/models/m/infer")
 				for range 30 {
 					time.Sleep(time.Second)
 					ask()
 				}
-				if sent := f.models["m"].n - before; sent != 30 {
+				if sent := f.count("POST /v2/models/m/infer") - before; sent != 30 {
 					t.Errorf("%d requests for 30 of users", sent)
 				}
 				cancel()

@@ -24,8 +24,8 @@ func (c *run) outcome(model string) (ModelReport, error) {
 	}
 	inferred, crewless, unwarmed := false, false, "no step sends it requests"
 	for _, n := range c.nodes {
+		inferred = n.inferred(model) || inferred
 		err := n.sharedErr
-		inferred = inferred || n.inferred(model)
 		if l, ok := n.lanes[model]; ok {
 			err = l.err
 			crewless = crewless || l.crewless
