@@ -21,7 +21,7 @@ import (
 //	asleep       GET /props, is_sleeping, which does not wake it (--sleep-idle-seconds)
 //	identity     model_path of GET /props
 //	ready path   /health, /v1/health
-//	control      saving and restoring slots, adapters, props, loading and unloading models
+//	control      saving and restoring slots, adapters, loading and unloading models
 //	busy         503 for want of a slot
 type LlamaCPP struct{ client *Client }
 
@@ -140,11 +140,11 @@ func (*LlamaCPP) ReadyPath(decoded string) (string, bool) {
 // LivePath implements [Dialect].
 func (*LlamaCPP) LivePath(string) bool { return false }
 
-// ControlPath implements [Dialect]. GET /props and GET /slots are told apart from what changes them by their methods alone, so the paths are denied as a whole.
+// ControlPath implements [Dialect]. /props is not one: the user interface that comes with the server reads it, and it changes nothing unless the server was started with --props.
 func (*LlamaCPP) ControlPath(decoded string) bool {
 	clean := strings.Trim(path.Clean("/"+decoded), "/")
 
-	return strings.HasPrefix(clean, "slots/") || isOneOf(decoded, "lora-adapters", "props", "models/load", "models/unload")
+	return strings.HasPrefix(clean, "slots/") || isOneOf(decoded, "lora-adapters", "models/load", "models/unload")
 }
 
 func (l *LlamaCPP) props(ctx context.Context) (props llamaProps, err error) {
