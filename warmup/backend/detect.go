@@ -38,7 +38,8 @@ func Detect(ctx context.Context, client *Client, options Options) (Dialect, erro
 		if err != nil {
 			return nil, renamed(err, act)
 		}
-		if name := r.sees(answer); name != "" {
+		// Whoever refused to say what it is may be more than the application that its open description shows.
+		if name := r.sees(answer); name != "" && (name != "http" || refused == nil) {
 			return recognised(name, client, options, answer)
 		}
 		unknown := &Error{Act: act, Kind: ErrNotRecognised, Status: answer.Status, Excerpt: excerpt(answer.Body)}

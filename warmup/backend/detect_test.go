@@ -41,6 +41,7 @@ func TestDetect(t *testing.T) {
 		{"no such page", fake{"GET /v2": {404, "nothing"}}, "", backend.ErrNotRecognised, "nothing"},
 		{"loading", fake{"GET /v2": {503, "loading"}}, "", backend.ErrNotYet, "loading"},
 		{"forbidden", fake{"GET /v2": {403, "who?"}}, "", backend.ErrCredentialsRefused, "who?"},
+		{"vllm with a key that we lack", fake{"GET /v1/models": {401, "key?"}, "GET /openapi.json": {200, `{"openapi":"3.1.0"}`}}, "", backend.ErrCredentialsRefused, "key?"},
 		{"forbidden beyond the first question", fake{"GET /v1/models": {401, "key?"}}, "", backend.ErrCredentialsRefused, "key?"},
 	}
 	for _, test := range tests {
