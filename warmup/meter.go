@@ -13,16 +13,14 @@ type sample struct {
 	first time.Duration
 	// gap is the mean time between two tokens; 0 when the answer had fewer, or did not stream.
 	gap time.Duration
-	// whole is the time to the whole answer.
-	whole time.Duration
 }
 
 func newSample(timing backend.Timing, streams bool) sample {
 	if !streams || timing.Events == 0 {
-		return sample{first: timing.Total, whole: timing.Total}
+		return sample{first: timing.Total}
 	}
 
-	return sample{first: timing.FirstEvent, gap: timing.PerEvent(), whole: timing.Total}
+	return sample{first: timing.FirstEvent, gap: timing.PerEvent()}
 }
 
 // meter decides about one shape: by the time to the first token and the time between tokens, each for itself, where answers stream; by the time to the

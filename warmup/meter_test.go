@@ -16,7 +16,7 @@ func TestMeterWaitsForBothClocks(t *testing.T) {
 		m = newMeter(200)
 		for ; m.result() == steady.Undecided; n++ {
 			gap := 10*ms + time.Duration(max(coldGaps-n, 0))*ms // it gets warm bit by bit
-			m.add(sample{first: 50 * ms, gap: gap, whole: 200 * ms})
+			m.add(sample{first: 50 * ms, gap: gap})
 		}
 
 		return n, m
@@ -58,13 +58,13 @@ func TestMeterEndsAlthoughGapsAreRare(t *testing.T) {
 func TestSampleOfAStream(t *testing.T) {
 	t.Parallel()
 	timing := backend.Timing{FirstByte: 1, FirstEvent: 10, LastEvent: 40, Events: 4, Total: 50}
-	if got := newSample(timing, true); got != (sample{first: 10, gap: 10, whole: 50}) {
+	if got := newSample(timing, true); got != (sample{first: 10, gap: 10}) {
 		t.Errorf("a stream: %+v", got)
 	}
-	if got := newSample(timing, false); got != (sample{first: 50, whole: 50}) {
+	if got := newSample(timing, false); got != (sample{first: 50}) {
 		t.Errorf("a whole answer: %+v", got)
 	}
-	if got := newSample(backend.Timing{Total: 50}, true); got != (sample{first: 50, whole: 50}) {
+	if got := newSample(backend.Timing{Total: 50}, true); got != (sample{first: 50}) {
 		t.Errorf("a whole answer where a stream was asked for: %+v", got)
 	}
 }

@@ -143,3 +143,27 @@ func TestPlanThatDoesNotFitTheServerType(t *testing.T) {
 		}
 	}
 }
+
+// TestGridKeepsToWhatTheServerHoldsAtOnce has slots that share a cache of 512 tokens, as llama.cpp's do.
+func TestGridKeepsToWhatTheServerHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, err := newStep(StepConfig{Name: "s", Infer: &InferConfig{Grid: GridConfig{
+		InputTokens: []int{32, 400}, Temperature: []float64{0}, Stream: []bool{true}, Endpoint: []Endpoint{backend.EndpointNative},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, higher, err := grid(s, prompts(func(m *backend.Model) { m.MaxTokens, m.MaxTogether = 512, 512 }), 4)
+	if err != nil || len(base) != 2 || len(higher) != 2 {
+		t.Fatalf("%d and %d shapes, %v", len(base), len(higher), err)
+	}
+	for _, s := range slices.Concat(base, higher) {
+		want := ShapeWaiting
+		if s.concurrency*(s.shape.InputTokens+s.shape.OutputTokens) > 512 {
+			want = ShapeRefused
+		}
+		if s.report.State != want {
+			t.Errorf("%s: %v, expected %v", s.report.Shape(), s.report.State, want)
+		}
+	}
+}

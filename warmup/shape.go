@@ -1,6 +1,7 @@
 package warmup
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ type shape struct {
 	// meter is nil for shapes at a higher concurrency, which get passes.
 	meter  *meter
 	report ShapeReport
-	// whole is what the latest answer took, all of it; guarded by Runner.mu.
-	whole time.Duration
+	// events is how many the latest answer had, where it streamed; guarded by Runner.mu.
+	events int
 }
 
 // grid returns the shapes of a model: the base ones, at the lowest concurrency, extremes first, then the same at each higher concurrency.
@@ -48,6 +49,10 @@ func grid(s step, model backend.Model, workers int) (base, higher []*shape, err 
 			made := &shape{
 				shape: p.shape, concurrency: concurrency, guessed: p.guessed,
 				report: ShapeReport{Step: s.name, Model: model.Name, Of: p.shape, Concurrency: concurrency},
+			}
+			if most := model.MaxTogether; most > 0 && concurrency > 1 && concurrency*(p.shape.InputTokens+p.shape.OutputTokens) > most {
+				made.report.State = ShapeRefused
+				made.report.Text = fmt.Sprintf("%d such requests are more than the server holds at once (%d tokens)", concurrency, most)
 			}
 			if i == 0 {
 				made.meter = newMeter(s.infer.MaxRequests)
@@ -98,7 +103,8 @@ func (s *shape) level() time.Duration {
 		return s.report.Seen.Level
 	}
 
-	return max(s.report.Seen.Level, s.whole)
+	// Both are medians, so that one slow answer does not make the rest look long.
+	return s.report.Seen.Level + time.Duration(max(s.events-1, 0))*s.report.Gaps.Level
 }
 
 // ahead is the least number of requests, one after the other, that the shape still needs.

@@ -83,7 +83,7 @@ func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 		if !busy {
 			took := newSample(answer.Timing, request.Streams)
 			if err == nil {
-				w.took(s, took.whole)
+				w.took(s, answer.Timing)
 			}
 
 			return took, err
@@ -95,11 +95,11 @@ func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 }
 
 // took notes how long a whole answer took.
-func (w *inference) took(s *shape, whole time.Duration) {
+func (w *inference) took(s *shape, timing backend.Timing) {
 	w.run.runner.mu.Lock()
 	defer w.run.runner.mu.Unlock()
-	s.whole = whole
-	s.report.Slowest = max(s.report.Slowest, whole)
+	s.events = timing.Events
+	s.report.Slowest = max(s.report.Slowest, timing.Total)
 }
 
 // ask sends a request within the limit of its shape.

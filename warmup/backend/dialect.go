@@ -64,6 +64,8 @@ type Model struct {
 	Preferred []int
 	// MaxTokens bounds the tokens of the prompt and the answer together, MaxInput those of the prompt alone; 0 when the server does not say.
 	MaxTokens, MaxInput int
+	// MaxTogether bounds the tokens of all requests that are under way at once, prompts and answers; 0 when there is no such bound, or none is told.
+	MaxTogether int
 	// Vocabulary is the number of tokens that the model knows; 0 when the server does not say.
 	Vocabulary int
 	// Endpoints are the APIs by which the model can be asked. The first is promised; the model may know nothing of the others.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// LlamaCPP speaks to llama.cpp's llama-server. From its documentation and source.
+// LlamaCPP speaks to llama.cpp's llama-server. From its documentation and source, and tried against build 11434.
 //
 //	ready        GET /health: 503 "Loading model", then 200
 //	models       the one of GET /v1/models
@@ -62,7 +62,8 @@ func (l *LlamaCPP) Describe(ctx context.Context, model string) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
-	described.MaxTokens = props.Defaults.Context
+	// Slots may share one cache, which then is as large as each of them is said to be; whether they do is not told.
+	described.MaxTokens, described.MaxTogether = props.Defaults.Context, props.Defaults.Context
 
 	return described, nil
 }
