@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -25,7 +26,7 @@ func (p *pilot) dial(ctx context.Context) (net.Conn, error) {
 
 // readyPath answers the backend's own ready paths truthfully on the data port.
 func (p *pilot) readyPath(path string) (answer func() bool, ok bool) {
-	model, ok := p.server.ReadyPath(path)
+	model, ok := p.runner.Paths().ReadyPath(path)
 
 	return func() bool {
 		if ready, known := p.machine.ModelReady(model); known {
@@ -42,7 +43,7 @@ func (p *pilot) denied() func(path string) bool {
 		return proxy.DenyPaths(deny)
 	}
 
-	return p.server.ControlPath
+	return func(path string) bool { return p.runner.Paths().ControlPath(path) }
 }
 
 // syntheticTimeout limits one synthetic request.
@@ -60,6 +61,19 @@ func (p *pilot) synthetic(ctx context.Context) error {
 	defer cancel()
 
 	return p.tallies.checking(p.runner.Synthetic)(ctx)
+}
+
+// keepWarm keeps the backend warm until ctx ends, where that is asked for.
+func (p *pilot) keepWarm(ctx context.Context) *sync.WaitGroup {
+	var keeping sync.WaitGroup
+	if after := p.config.Warmup.KeepWarm.Std(); after > 0 {
+		kept := warmup.KeepWarm{
+			After: after, Serving: func() bool { return p.machine.Pod().Serves() }, Idle: p.breaker.Idle, Synthetic: p.synthetic,
+		}
+		keeping.Go(func() { kept.Run(ctx) })
+	}
+
+	return &keeping
 }
 
 // circuitMoved tells the keeper what the breaker decided.
@@ -129,7 +143,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 // judge turns what the runner found about a model into its state, by the policies.
 func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	warmth := health.ModelWarmth{
-		ModelConfig: health.ModelConfig{Name: model.Name, Required: p.required(model.Name)},
+		ModelConfig: health.ModelConfig{Name: model.Name, Required: required(p.config, model.Name)},
 		State:       health.Ready,
 		Text:        model.Text,
 	}
@@ -157,8 +171,34 @@ func (p *pilot) progress(event warmup.Event) {
 		(*p.up.Load())()
 	case warmup.Waiting:
 		p.awaited(event.Error)
-	case warmup.StepStarted, warmup.StepEnded, warmup.ModelsFound, warmup.ModelEnded:
+	case warmup.ModelsFound:
+		models := make([]health.ModelConfig, 0, len(event.Models))
+		for _, name := range event.Models {
+			models = append(models, health.ModelConfig{Name: name, Required: required(p.config, name)})
+		}
+		p.keeper.ModelsFound(models)
+	case warmup.ModelEnded:
+		if warmth, err := p.judge(event.Model); err == nil {
+			p.keeper.ModelEnded(warmth)
+		}
+	case warmup.StepStarted, warmup.StepEnded:
 	}
+}
+
+// check asks the backend about each required model, without any inference. What was loaded anew, or no longer is, is cold, which is not sick.
+func (p *pilot) check(ctx context.Context) error {
+	err := p.runner.Check(ctx)
+	cold, ok := errors.AsType[*warmup.ColdError](err)
+	switch {
+	case ok && p.machine.Pod() == health.Idle:
+		return nil // cold on purpose
+	case ok && cold.Unloaded && p.config.Backend.IdleUnload == config.IdleUnloadAllow:
+		return p.keeper.Rest(cold.Error())
+	case ok:
+		return p.keeper.Rewarm(cold.Error())
+	}
+
+	return err
 }
 
 // awaited makes a condition of what the plan waits for; nil clears it.
@@ -173,17 +213,6 @@ func (p *pilot) awaited(cause error) {
 		code = health.CodeModelNotLoaded
 	}
 	p.machine.Raise("", code, cause.Error())
-}
-
-// required says whether the pod must be warm for a model: for all that are found, unless the configuration names them.
-func (p *pilot) required(model string) bool {
-	for _, configured := range p.config.Models {
-		if configured.Name == model {
-			return configured.Required
-		}
-	}
-
-	return len(p.config.Models) == 0
 }
 
 func modelNames(models []health.ModelConfig) []string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
@@ -27,7 +28,15 @@ func TestDeniedPathsAreThoseOfTheServerTypeOrOfTheList(t *testing.T) {
 			t.Parallel()
 			c := config.Default()
 			c.Listen.Deny = test.deny
-			p := &pilot{config: c, server: backend.NewOIP(nil)}
+			client, err := backend.NewClient(backend.ClientSettings{Network: "tcp", Address: "127.0.0.1:9"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runner, err := warmup.NewRunner(warmup.Settings{Client: client, Dialect: backend.NewOIP(client)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &pilot{config: c, runner: runner}
 			if got := p.denied()(test.path); got != test.wants {
 				t.Errorf("%s: %v, want %v", test.path, got, test.wants)
 			}

@@ -18,6 +18,7 @@ import (
 // bridges.go is what they ask of one another, observe.go what is told of them, serve.go runs them, drain.go is how they leave, reload.go what may change in between.
 type cli struct {
 	Run      runCmd      `cmd:"" help:"Stand in front of a backend: warm it, hold early requests, forward the rest."`
+	Warm     warmCmd     `cmd:"" help:"Warm a backend once, show the progress, and say how it went."`
 	Demo     demoCmd     `cmd:"" help:"Show a really cold model server with and without Pilotlight."`
 	Validate validateCmd `cmd:"" help:"Check a configuration and print it with every \"auto\" resolved."`
 	Onnx     onnxCmd     `cmd:"" help:"Serve ONNX models by the Open Inference Protocol."`
@@ -89,16 +90,24 @@ func untilSignal(std *stdio) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	ended := make(chan struct{})
 	go func() {
-		<-signals
-		cancel()
-		<-signals
-		std.tidy()
-		os.Exit(exitFailure)
+		for _, act := range []func(){cancel, func() {
+			std.tidy()
+			os.Exit(exitFailure)
+		}} {
+			select {
+			case <-signals:
+				act()
+			case <-ended:
+				return
+			}
+		}
 	}()
 
 	return ctx, func() {
 		signal.Stop(signals)
 		cancel()
+		close(ended)
 	}
 }

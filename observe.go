@@ -215,7 +215,7 @@ func observeWarmup(o *telemetry.Observer, report warmup.Report) {
 		o.Set(telemetry.StepDuration, step.Took.Seconds(), step.Name, step.Kind.String(), step.State.String())
 	}
 	for _, shape := range report.Shapes {
-		labels := []string{shape.Model, shape.Step, strconv.Itoa(shape.Batch), strconv.Itoa(shape.Concurrency)}
+		labels := []string{shape.Model, shape.Step, shape.Of.String(), strconv.Itoa(shape.Concurrency)}
 		and := func(more string) []string { return append(slices.Clip(labels), more) }
 		o.Set(telemetry.ShapeState, 1, and(shape.State.String())...)
 		o.Set(telemetry.ShapeRequests, float64(shape.Seen.N), labels...)

@@ -66,7 +66,7 @@ func TestThePageOfMetricsIsTheOneOfTheDocs(t *testing.T) {
 	if err := p.telemetry.Observe(func(o *telemetry.Observer) { // a run that was
 		observeWarmup(o, warmup.Report{
 			Run: 1, Started: time.Now(), Ended: time.Now(), Steps: []warmup.StepReport{{Name: "s"}},
-			Shapes: []warmup.ShapeReport{{Step: "s", Model: "m", Batch: 1, Concurrency: 1, Seen: steady.Report{N: 3}}},
+			Shapes: []warmup.ShapeReport{{Step: "s", Model: "m", Of: backend.Shape{Batch: 1}, Concurrency: 1, Seen: steady.Report{N: 3}}},
 		})
 	}); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestThePageOfMetricsIsTheOneOfTheDocs(t *testing.T) {
 	for _, want := range []string{
 		`pilotlight_pod_state{state="starting"} 1`, `pilotlight_pod_state{state="ready"} 0`, `pilotlight_gate_mode{mode="holding"} 1`,
 		`pilotlight_breaker_moves_total{from="closed",to="open"} 1`, `pilotlight_condition{code="warm_failed",model="m",severity="warning"} 1`,
-		`pilotlight_warmup_shape_requests{batch="1",concurrency="1",model="m",step="s"} 3`,
+		`pilotlight_warmup_shape_requests{concurrency="1",model="m",shape="batch=1",step="s"} 3`,
 	} {
 		if !strings.Contains(scraped, want+"\n") {
 			t.Errorf("the page lacks %s:\n%s", want, scraped)

@@ -32,7 +32,6 @@ type pilot struct {
 	worker  *worker
 
 	client  *backend.Client
-	server  *backend.OIP
 	runner  *warmup.Runner
 	machine *health.Machine
 	watch   *health.Watch
@@ -103,33 +102,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 
 // wireWarmup makes what speaks to the backend by itself.
 func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
-	c := p.config
-	p.client, err = backend.NewClient(backend.ClientSettings{
-		Network:        p.address.Network,
-		Address:        p.address.Host,
-		BasePath:       p.address.Base,
-		TLS:            clientTLS(p.address, backendTLS),
-		Headers:        c.Backend.SyntheticHeaders,
-		Version:        version(),
-		ConnectTimeout: c.Backend.ConnectTimeout.Std(),
-	})
-	if err != nil {
-		return err
-	}
-	p.server = backend.NewOIP(p.client)
-	settings := warmup.Settings{
-		Config:   c.Warmup,
-		Client:   p.client,
-		Models:   modelNames(c.Models),
-		Required: p.required,
-		Workers:  c.Backend.Workers.Or(0),
-		Progress: p.progress,
-		Logger:   p.logger,
-	}
-	if c.Backend.Type == config.TypeOIP || c.Backend.Embedded() {
-		settings.Dialect = p.server
-	}
-	p.runner, err = warmup.NewRunner(settings)
+	p.client, p.runner, err = newWarmup(p.config, p.address, backendTLS, p.progress, p.logger)
 
 	return err
 }
@@ -166,9 +139,9 @@ func (p *pilot) wireHealth() {
 	confirm := p.synthetic
 	switch c.Health.ActiveCheck {
 	case health.CheckAuto:
-		watch.Check = p.runner.Check
+		watch.Check = p.check
 	case health.CheckEndpoint:
-		watch.Check, confirm = p.runner.Check, nil
+		watch.Check, confirm = p.check, nil
 	case health.CheckInference:
 		watch.Check, watch.Timeout = p.tallies.checking(p.runner.Synthetic), p.syntheticTimeout()
 	case health.CheckNone:
@@ -189,12 +162,17 @@ func (p *pilot) wireHealth() {
 		Warm:    p.warm,
 		Watch: func(ctx context.Context, to func(health.WatchEvent)) {
 			report = to // no watch is running: they follow one another
+			keeping := p.keepWarm(ctx)
 			_ = p.watch.Run(ctx)
+			keeping.Wait()
 		},
 		Confirm:           confirm,
 		Sick:              p.breaker.Trip,
 		Gone:              p.gone,
 		WarmWhileDraining: func() { p.gate.Ramp(c.Concurrency.Ramp.Start) },
+		OnDemand:          c.Warmup.Trigger == warmup.TriggerFirstRequest,
+		Answers:           p.runner.Answers,
+		Waiting:           func() bool { return p.gate.Backlog() > 0 },
 		ServeUnwarmed:     c.Warmup.OnFailure == warmup.Serve,
 		Logger:            p.logger,
 	})
@@ -216,6 +194,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		RetryAfter:  p.runner.Remaining,
 		Remaining:   p.runner.Remaining,
 		Released:    p.machine.Released,
+		Held:        p.keeper.Asked,
 		Logger:      p.logger,
 	})
 	p.handler = proxy.NewHandler(proxy.Settings{
@@ -238,7 +217,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		MaxConnectionAge:  c.Listen.MaxConnectionAge.Std(),
 		Denied:            p.denied(),
 		ReadyPaths:        p.readyPath,
-		LivePath:          func(path string) bool { return path == "/metrics" || p.server.LivePath(path) },
+		LivePath:          func(path string) bool { return path == "/metrics" || p.runner.Paths().LivePath(path) },
 		Lost:              p.keeper.Lost,
 		Suspect:           p.watch.Look,
 		ServerTiming:      c.Telemetry.ServerTiming,

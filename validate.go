@@ -20,7 +20,10 @@ func (c *validateCmd) Run(io *stdio) error {
 
 // checkPlan has the last word on a configuration whose values are all right by themselves.
 func checkPlan(c *config.Config) error {
-	_, err := warmup.NewPlan(c.Warmup.Steps)
+	plan, err := warmup.NewPlan(c.Warmup.Steps)
+	if err != nil || c.Backend.Type == config.TypeAuto {
+		return err
+	}
 
-	return err
+	return plan.Fits(c.Backend.Type.String())
 }

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,10 @@ type Keeper struct {
 	mu sync.Mutex
 	// end ends the present cycle; nil between two cycles.
 	end context.CancelFunc
+	// resting is true once the backend may stay cold until somebody asks for it. Guarded by mu.
+	resting bool
+	// asked holds a token once somebody has asked for a backend that is cold on purpose.
+	asked chan struct{}
 	// suspecting is true while a suspicion is being decided: one at a time.
 	suspecting atomic.Bool
 }
@@ -42,6 +45,12 @@ type KeeperSettings struct {
 	Gone func()
 	// WarmWhileDraining is told that the plan has ended while the pod drains: no state may say so any more, but held requests can go.
 	WarmWhileDraining func()
+	// OnDemand leaves a backend that answers cold until somebody asks for it, see [Keeper.Asked].
+	OnDemand bool
+	// Answers waits until the backend answers at all. It is needed by OnDemand and by [Keeper.Rest].
+	Answers func(ctx context.Context) error
+	// Waiting says whether somebody waits for the backend already. Nil: nobody does.
+	Waiting func() bool
 	// ServeUnwarmed lets traffic in, as degraded, although the warm-up failed.
 	ServeUnwarmed bool
 	Logger        *slog.Logger
@@ -61,7 +70,7 @@ func NewKeeper(settings KeeperSettings) *Keeper {
 		settings.Logger = slog.New(slog.DiscardHandler)
 	}
 
-	return &Keeper{settings: settings}
+	return &Keeper{settings: settings, asked: make(chan struct{}, 1)}
 }
 
 // Run warms the backend, follows it, and warms it again when it was lost, until ctx ends.
@@ -95,7 +104,13 @@ func (k *Keeper) Lost(cause error) {
 func (k *Keeper) Rewarm(reason string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if state := k.settings.Machine.Pod(); k.end == nil || !state.Serves() {
+	state := k.settings.Machine.Pod()
+	if k.end != nil && state == Idle {
+		k.Asked()
+
+		return nil
+	}
+	if k.end == nil || !state.Serves() {
 		return fmt.Errorf("re-warm: the pod is %s, expected ready or degraded", state)
 	}
 	k.settings.Machine.MoveAll(Warming, reason)
@@ -162,12 +177,18 @@ func (k *Keeper) cycle(ctx context.Context) {
 	k.end = end
 	k.mu.Unlock()
 
-	up := sync.OnceFunc(func() {
-		k.ifCurrent(ctx, func() { k.settings.Machine.MoveAll(Warming, "the backend answers") })
+	watch := sync.OnceFunc(func() {
 		watching.Go(func() {
 			k.settings.Watch(ctx, func(event WatchEvent) { k.observe(ctx, event, watching.Go) })
 		})
 	})
+	up := sync.OnceFunc(func() {
+		k.ifCurrent(ctx, func() { k.settings.Machine.MoveAll(Warming, "the backend answers") })
+		watch()
+	})
+	if k.rest(ctx, watch) != nil {
+		return
+	}
 	k.warm(ctx, up)
 	<-ctx.Done()
 }
@@ -222,13 +243,7 @@ func (k *Keeper) accept(found []ModelWarmth) {
 		machine.Clear("", code)
 	}
 	for _, model := range found {
-		for _, code := range warmthCodes {
-			machine.Clear(model.Name, code)
-		}
-		if model.Code != "" {
-			machine.Raise(model.Name, model.Code, model.Text)
-		}
-		k.move(model.Name, model.State, cmp.Or(model.Text, "the plan has ended"))
+		k.settle(model)
 	}
 	k.move("", Ready, "warm")
 }

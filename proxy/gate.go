@@ -28,6 +28,8 @@ type GateSettings struct {
 	// Released is called once after each opening with requests held, when all who waited have been answered or have left. Nil is nobody.
 	// It is called under no lock of the gate's.
 	Released func()
+	// Held is called for each request that begins to be held, under the gate's lock: it must be quick and must not call back. Nil is nobody.
+	Held func()
 	// Logger gets one line for each change of the gate. Nil is silent.
 	Logger *slog.Logger
 }

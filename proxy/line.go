@@ -57,6 +57,9 @@ func (g *Gate) enter(t *Ticket, body *Body) (outcome Outcome, decided bool) {
 	t.body, t.since = body, now
 	if g.Mode() != Passing {
 		g.backlog.arrive(t)
+		if g.settings.Held != nil {
+			g.settings.Held()
+		}
 	}
 	if g.queue.len() == 0 {
 		g.tempo.begin(now)

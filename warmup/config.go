@@ -8,17 +8,24 @@ import (
 
 // Config is the warmup block of the configuration.
 type Config struct {
+	// Trigger is "startup" to warm a backend as soon as it answers, "first-request" to leave it cold until a user asks: the pod is then ready, and the request is held.
+	Trigger Trigger `yaml:"trigger"`
 	// Timeout limits one run of the plan; then it is retried with back-off. It is never terminal.
 	Timeout units.Duration `yaml:"timeout"`
 	// OnFailure says whether a backend whose warm-up failed serves all the same.
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
+	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
+	// Whoever names it vouches that sending it again and again has no side effects.
+	Sample string `yaml:"sample"`
+	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
+	KeepWarm units.Duration `yaml:"keep_warm"`
 	// Steps is the plan. Empty: derived from the backend's own metadata.
 	Steps []StepConfig `yaml:"steps"`
 }
 
-// StepConfig is one step of the plan. Exactly one of Wait and Infer is set.
+// StepConfig is one step of the plan. Exactly one of Wait, Infer, Call and Replay is set.
 type StepConfig struct {
 	// Name identifies the step in Needs, reports and logs.
 	Name string `yaml:"name"`
@@ -34,6 +41,22 @@ type StepConfig struct {
 	Wait *WaitConfig `yaml:"wait"`
 	// Infer sends synthetic requests until their latency has converged.
 	Infer *InferConfig `yaml:"infer"`
+	// Call makes one HTTP call to the backend.
+	Call *CallConfig `yaml:"call"`
+	// Replay sends requests from files.
+	Replay *ReplayConfig `yaml:"replay"`
+}
+
+// Kinds counts the things that the step is told to do: it should be one.
+func (s StepConfig) Kinds() int {
+	count := 0
+	for _, set := range []bool{s.Wait != nil, s.Infer != nil, s.Call != nil, s.Replay != nil} {
+		if set {
+			count++
+		}
+	}
+
+	return count
 }
 
 // WaitConfig is a step that waits for the backend.
@@ -56,20 +79,18 @@ type InferConfig struct {
 	Expect ExpectConfig `yaml:"expect"`
 }
 
-// GridConfig spans shapes: every combination of its lists.
-type GridConfig struct {
-	// Batch lists batch sizes. Empty: derived from the model's metadata.
-	Batch []int `yaml:"batch"`
-	// Concurrency lists how many requests are in flight at once. Empty: 1 and the number of workers.
-	Concurrency []int `yaml:"concurrency"`
-}
-
 // ExpectConfig says what a good answer to a synthetic request looks like.
 type ExpectConfig struct {
-	// Status is the expected HTTP status; 0 means 200.
+	// Status is the expected HTTP status; 0 means 200, or any 2xx for servers of type http.
 	Status int `yaml:"status"`
 	// Finite refuses NaN and infinities in the outputs. Unset: true.
 	Finite *bool `yaml:"finite"`
+	// JSON maps paths in the answer, such as outputs.0.datatype, to the values that must stand there. Of a stream the last event counts.
+	JSON map[string]string `yaml:"json"`
+	// EqualsFile is an answer to compare with: every key in it must be in the answer, numbers within the tolerance. Requests of the step are then the same each time.
+	EqualsFile string `yaml:"equals_file"`
+	// Tolerance is relative to the number expected, and absolute for those below 1.
+	Tolerance float64 `yaml:"tolerance"`
 }
 
 // DefaultConfig returns the settings used when the user sets none.
@@ -88,8 +109,11 @@ func DefaultStep() StepConfig {
 func DefaultInfer() InferConfig {
 	finite := true
 
-	return InferConfig{MaxRequests: DefaultMaxRequests, Expect: ExpectConfig{Status: 200, Finite: &finite}}
+	return InferConfig{MaxRequests: DefaultMaxRequests, Expect: ExpectConfig{Finite: &finite, Tolerance: DefaultTolerance}}
 }
+
+// DefaultTolerance is how far a number of an answer may be from the one that was expected.
+const DefaultTolerance = 0.001
 
 // DefaultMaxRequests bounds the synthetic requests of one shape in one run when the user sets no bound.
 const DefaultMaxRequests = 200

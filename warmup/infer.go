@@ -20,6 +20,7 @@ type inference struct {
 	model string
 
 	dialect      backend.Dialect
+	identity     string
 	described    backend.Model
 	base, higher []*shape
 	// answered is when the last good answer came, in nanoseconds since 1970.
@@ -77,6 +78,7 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.dialect, err = runner.speak(ctx); err != nil {
 		return err
 	}
+	w.identity = identify(ctx, w.dialect, w.model)
 	if w.described, err = runner.describe(ctx, w.dialect, w.model); err != nil {
 		return err
 	}
@@ -85,7 +87,14 @@ func (w *inference) describe(ctx context.Context) (err error) {
 
 		return nil
 	}
-	w.base, w.higher = grid(w.node.step, w.described, runner.settings.Workers)
+	workers, err := runner.workers(ctx, w.dialect, w.model)
+	if err != nil {
+		return err
+	}
+	w.lane.crewless = workers == 0
+	if w.base, w.higher, err = grid(w.node.step, w.described, workers); err != nil {
+		return err
+	}
 	runner.mu.Lock()
 	defer runner.mu.Unlock()
 	w.run.shapes = append(append(w.run.shapes, w.base...), w.higher...)
@@ -93,26 +102,26 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	return nil
 }
 
-// settle sends requests of one shape until its Detector knows, or the number that was asked for.
+// settle sends requests of one shape until its meter knows, or the number that was asked for.
 func (w *inference) settle(ctx context.Context, s *shape) error {
 	for !w.settled(s) {
 		if err := w.touch(ctx, s); err != nil {
 			return err
 		}
 	}
-	if s.detector.Result() == steady.NotConverged {
+	if s.meter.result() == steady.NotConverged {
 		w.set(s, ShapeNotConverged, "")
 	}
 
 	return nil
 }
 
-// touch sends one volley and shows it to the Detector.
+// touch sends one volley and shows it to the meter.
 func (w *inference) touch(ctx context.Context, s *shape) error {
 	w.set(s, ShapeWarming, "")
-	latencies, err := w.volley(ctx, s, s.concurrency)
-	for _, latency := range latencies {
-		s.detector.Add(latency)
+	samples, err := w.volley(ctx, s, s.concurrency)
+	for _, sample := range samples {
+		s.meter.add(sample)
 	}
 	w.see(s)
 	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest)) {
@@ -136,7 +145,7 @@ func (w *inference) outOfBudget(ctx context.Context) bool {
 		if s.report.Seen.N == 0 && s.report.State != ShapeRefused {
 			return false
 		}
-		slowest = max(slowest, s.report.Seen.Slowest)
+		slowest = max(slowest, s.report.Slowest)
 	}
 	if time.Since(time.Unix(0, w.answered.Load())) > 2*slowest+time.Second {
 		return false
@@ -164,7 +173,7 @@ func (w *inference) settled(s *shape) bool {
 		return true
 	}
 
-	return s.detector.Result() != steady.Undecided
+	return s.meter.result() != steady.Undecided
 }
 
 func (w *inference) failed(s *shape, err error) error {
@@ -180,10 +189,10 @@ func (w *inference) set(s *shape, state ShapeState, text string) {
 }
 
 func (w *inference) see(s *shape) {
-	seen := s.detector.Report()
+	seen, gaps := s.meter.reports()
 	w.run.runner.mu.Lock()
 	defer w.run.runner.mu.Unlock()
-	s.report.Seen = seen
+	s.report.Seen, s.report.Gaps = seen, gaps
 }
 
 // keepLevel notes the warm level of the model's cheapest shape, for those who ask after the run.
@@ -192,11 +201,12 @@ func (w *inference) keepLevel() {
 	defer w.run.runner.mu.Unlock()
 	var cheapest time.Duration
 	for _, s := range w.base {
-		if level := s.report.Seen.Level; level > 0 && (cheapest == 0 || level < cheapest) {
+		if level := max(s.report.Seen.Level, s.level()); level > 0 && (cheapest == 0 || level < cheapest) {
 			cheapest = level
 		}
 	}
 	if cheapest > 0 {
 		w.run.runner.levels[w.model] = cheapest
 	}
+	w.run.runner.warmed[w.model] = w.identity
 }

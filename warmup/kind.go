@@ -10,11 +10,17 @@ const (
 	KindWait Kind = iota
 	// KindInfer sends synthetic requests.
 	KindInfer
+	// KindCall makes one HTTP call.
+	KindCall
+	// KindReplay sends requests from files.
+	KindReplay
 )
 
 var kindNames = units.Names[Kind]{
-	KindWait:  "wait",
-	KindInfer: "infer",
+	KindWait:   "wait",
+	KindInfer:  "infer",
+	KindCall:   "call",
+	KindReplay: "replay",
 }
 
 // KindValues lists every value, in order.

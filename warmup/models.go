@@ -17,15 +17,35 @@ func (r *Runner) speak(ctx context.Context) (backend.Dialect, error) {
 	if dialect != nil {
 		return dialect, nil
 	}
-	dialect, err := backend.Detect(ctx, r.settings.Client)
+	dialect, err := backend.Detect(ctx, r.settings.Client, r.settings.Options)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	r.dialect = dialect
 	r.mu.Unlock()
+	r.spoken.Store(&dialect)
+	r.logger.InfoContext(ctx, "recognised the backend", "server_type", dialect.Name())
 
 	return dialect, nil
+}
+
+// Paths are those of the server type as far as it is known. They cost an atomic load, so that they can be asked about every request.
+func (r *Runner) Paths() backend.Paths {
+	if spoken := r.spoken.Load(); spoken != nil {
+		return *spoken
+	}
+
+	return backend.AnyPaths{}
+}
+
+// workers is the number of processes that must be warmed: the configured one, or what the server says; 0 when nobody knows.
+func (r *Runner) workers(ctx context.Context, dialect backend.Dialect, model string) (int, error) {
+	if crew, ok := dialect.(backend.Crew); ok && r.settings.Workers == 0 {
+		return crew.Workers(ctx, model)
+	}
+
+	return r.settings.Workers, nil
 }
 
 // describe returns what the model takes, asking the backend once.

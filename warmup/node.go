@@ -15,7 +15,9 @@ type node struct {
 	shared    chan struct{}
 	sharedErr error
 	lanes     map[string]*lane
-	begun     sync.Once
+	// sent counts the requests that a replay has sent; final once shared is closed.
+	sent  int
+	begun sync.Once
 
 	// Guarded by Runner.mu.
 	state   StepState
@@ -27,11 +29,13 @@ type node struct {
 
 // lane is a step for one model.
 type lane struct {
-	// done is closed when err and unwarmed are final.
+	// done is closed when the rest is final.
 	done chan struct{}
 	err  error
 	// unwarmed says why nothing could be sent for the model.
 	unwarmed string
+	// crewless is true when nobody knows how many processes there are to warm.
+	crewless bool
 }
 
 // skippedError is the error of a lane whose need has failed.
@@ -60,6 +64,17 @@ func (n *node) awaited(model string) error {
 	}
 
 	return errors.Join(errs...)
+}
+
+// inferred waits until the step is through with the model and says whether it sent requests that warmed it.
+func (n *node) inferred(model string) bool {
+	l, ok := n.lanes[model]
+	if !ok {
+		return n.kind == KindReplay && n.sharedErr == nil
+	}
+	<-l.done
+
+	return n.kind == KindInfer && l.err == nil && l.unwarmed == ""
 }
 
 func skipped(need string, err error) error {

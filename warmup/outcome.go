@@ -8,7 +8,7 @@ type Outcome int
 const (
 	// Pending means that the run is not through with the model.
 	Pending Outcome = iota
-	// Warm means that every shape has converged.
+	// Warm means that every shape has converged; a reason may still inform, as workers_unknown does.
 	Warm
 	// Degraded means that it can serve, with the reasons given: not_converged, whose policy is the caller's, or optional_failed.
 	Degraded

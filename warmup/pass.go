@@ -21,22 +21,22 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 
 		return nil
 	}
-	limit := time.Duration(s.concurrency) * single.detector.Limit()
+	limit := time.Duration(s.concurrency) * single.meter.limit()
 	volleys := passVolleys
 	if until := int(w.node.infer.Until); until > 0 {
 		volleys = (until + s.concurrency - 1) / s.concurrency
 	}
-	var all []time.Duration
+	var all []sample
 	w.set(s, ShapeWarming, "")
 	for range sweepRounds {
 		clean := true
 		for range volleys {
-			latencies, err := w.volley(ctx, s, s.concurrency)
+			samples, err := w.volley(ctx, s, s.concurrency)
 			if err != nil {
 				return err
 			}
-			clean = clean && (limit == 0 || slices.Max(latencies) <= limit)
-			all = append(all, latencies...)
+			clean = clean && !slices.ContainsFunc(samples, func(took sample) bool { return limit > 0 && took.first > limit })
+			all = append(all, samples...)
 		}
 		w.summarise(s, all, limit)
 		switch {
@@ -56,7 +56,11 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 }
 
 // summarise reports a pass in the words of a Detector.
-func (w *inference) summarise(s *shape, all []time.Duration, limit time.Duration) {
+func (w *inference) summarise(s *shape, samples []sample, limit time.Duration) {
+	all := make([]time.Duration, 0, len(samples))
+	for _, took := range samples {
+		all = append(all, took.first)
+	}
 	seen := steady.Report{N: len(all), First: all[0], Slowest: slices.Max(all)}
 	for _, latency := range all {
 		if limit > 0 && latency > limit {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
 // Plan is a checked DAG of steps. It is not changed once made, and safe for concurrent use.
@@ -55,6 +56,25 @@ func (p Plan) Names() []string {
 	}
 
 	return names
+}
+
+// Fits says which step spans shapes by what a server type has no use for.
+func (p Plan) Fits(serverType string) error {
+	takes, err := backend.Takes(serverType)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, s := range p.steps {
+		if s.kind != KindInfer {
+			continue
+		}
+		if err := fits(s.infer.Grid, takes, "server type "+serverType); err != nil {
+			problems = append(problems, fmt.Errorf("step %q: %w", s.name, err))
+		}
+	}
+
+	return errors.Join(problems...)
 }
 
 // sortSteps is Kahn's algorithm. Steps that are equally free stay in the order in which they were written.

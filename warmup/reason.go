@@ -14,6 +14,8 @@ const (
 	ReasonWarmFailed
 	// ReasonWarmedNothing means that no request was sent for the model.
 	ReasonWarmedNothing
+	// ReasonWorkersUnknown means that the server does not say how many processes stand behind its port, so that some may be cold.
+	ReasonWorkersUnknown
 	// ReasonCredentialsRefused means that the backend answered 401 or 403.
 	ReasonCredentialsRefused
 )
@@ -23,6 +25,7 @@ var reasonNames = units.Names[Reason]{
 	ReasonOptionalFailed:     "optional_failed",
 	ReasonWarmFailed:         "warm_failed",
 	ReasonWarmedNothing:      "warmed_nothing",
+	ReasonWorkersUnknown:     "workers_unknown",
 	ReasonCredentialsRefused: "credentials_refused",
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
 
@@ -52,14 +53,18 @@ type ModelReport struct {
 
 // ShapeReport is what was seen of one shape.
 type ShapeReport struct {
-	Step        string     `json:"step"`
-	Model       string     `json:"model"`
-	Batch       int        `json:"batch"`
-	Concurrency int        `json:"concurrency"`
-	State       ShapeState `json:"state"`
-	Text        string     `json:"text,omitempty"`
-	// Seen tells what the requests at this concurrency showed.
+	Step        string        `json:"step"`
+	Model       string        `json:"model"`
+	Of          backend.Shape `json:"shape"`
+	Concurrency int           `json:"concurrency"`
+	State       ShapeState    `json:"state"`
+	Text        string        `json:"text,omitempty"`
+	// Seen tells what the requests at this concurrency showed: by the time to the first token where they streamed, else by that to the whole answer.
 	Seen steady.Report `json:"seen"`
+	// Gaps tells of the time between tokens; nil where nothing streamed.
+	Gaps *steady.Report `json:"gaps,omitempty"`
+	// Slowest is the longest that a whole answer took.
+	Slowest time.Duration `json:"slowest_answer_ns"`
 	// Rounds counts the verifications.
 	Rounds int `json:"rounds"`
 }
@@ -67,14 +72,19 @@ type ShapeReport struct {
 // Shape is the shape as logs and errors write it.
 func (s ShapeReport) Shape() string {
 	if s.Concurrency > 1 {
-		return fmt.Sprintf("batch=%d concurrency=%d", s.Batch, s.Concurrency)
+		return fmt.Sprintf("%v concurrency=%d", s.Of, s.Concurrency)
 	}
 
-	return fmt.Sprintf("batch=%d", s.Batch)
+	return s.Of.String()
 }
 
 // String is one line for a log.
 func (s ShapeReport) String() string {
-	return fmt.Sprintf("%s %s: %v, n=%d level=%v first=%v", s.Model, s.Shape(), s.State, s.Seen.N,
+	text := fmt.Sprintf("%s %s: %v, n=%d level=%v first=%v", s.Model, s.Shape(), s.State, s.Seen.N,
 		s.Seen.Level.Round(10*time.Microsecond), s.Seen.First.Round(10*time.Microsecond))
+	if s.Gaps != nil {
+		text += fmt.Sprintf(" between_tokens=%v", s.Gaps.Level.Round(10*time.Microsecond))
+	}
+
+	return text
 }

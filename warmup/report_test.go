@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup"
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
 type enum interface {
@@ -39,4 +40,7 @@ func TestEnums(t *testing.T) {
 	checkEnum(t, warmup.EventKindValues(), warmup.EventKind(len(warmup.EventKindValues())))
 	checkEnum(t, warmup.PolicyValues(), warmup.Policy(len(warmup.PolicyValues())))
 	checkEnum(t, warmup.OrderValues(), warmup.Order(len(warmup.OrderValues())))
+	checkEnum(t, warmup.TriggerValues(), warmup.Trigger(len(warmup.TriggerValues())))
+	checkEnum(t, warmup.EndpointValues(), warmup.Endpoint(len(warmup.EndpointValues())))
+	checkEnum(t, backend.AxisValues(), backend.Axis(len(backend.AxisValues())))
 }

@@ -110,7 +110,11 @@ func (c *run) node(ctx context.Context, n *node) {
 			n.sharedErr = skipped(need, needed.sharedErr)
 		}
 	}
-	if n.sharedErr == nil {
+	switch {
+	case n.sharedErr != nil:
+	case n.kind == KindCall || n.kind == KindReplay:
+		n.sharedErr = c.whole(ctx, n)
+	default:
 		if n.kind == KindWait {
 			c.begin(n)
 		}
@@ -137,6 +141,22 @@ func (c *run) node(ctx context.Context, n *node) {
 	}
 	group.Wait()
 	c.end(ctx, n)
+}
+
+// whole runs a step that is for no model in particular. It waits for what it needs to have ended for every model.
+func (c *run) whole(ctx context.Context, n *node) error {
+	for _, need := range n.needs {
+		if err := c.byName[need].awaited(""); err != nil {
+			return skipped(need, err)
+		}
+	}
+	c.begin(n)
+	act := c.call
+	if n.kind == KindReplay {
+		act = c.replay
+	}
+
+	return c.try(ctx, n, func(ctx context.Context) error { return act(ctx, n) })
 }
 
 // lane runs a step for one model.

@@ -22,13 +22,13 @@ func (c *run) outcome(model string) (ModelReport, error) {
 		}
 		texts = append(texts, text)
 	}
-	inferred, unwarmed := false, "no step sends it requests"
+	inferred, crewless, unwarmed := false, false, "no step sends it requests"
 	for _, n := range c.nodes {
+		inferred = n.inferred(model) || inferred
 		err := n.sharedErr
 		if l, ok := n.lanes[model]; ok {
-			<-l.done
 			err = l.err
-			inferred = inferred || n.kind == KindInfer && l.err == nil && l.unwarmed == ""
+			crewless = crewless || l.crewless
 			if l.unwarmed != "" {
 				unwarmed = l.unwarmed
 			}
@@ -55,8 +55,11 @@ func (c *run) outcome(model string) (ModelReport, error) {
 		}
 	}
 	c.runner.mu.Unlock()
-	if report.Outcome == Warm && !inferred {
+	switch {
+	case report.Outcome == Warm && !inferred:
 		because(Unwarmed, ReasonWarmedNothing, unwarmed)
+	case report.Outcome == Warm && crewless:
+		because(Warm, ReasonWorkersUnknown, "one process was taken for all there are; backend.workers says how many")
 	}
 	report.Text = strings.Join(slices.Compact(texts), "; ")
 
@@ -90,7 +93,12 @@ func (c *run) report() Report {
 		report.Models = append(report.Models, model)
 	}
 	for _, s := range c.shapes {
-		report.Shapes = append(report.Shapes, s.report)
+		shape := s.report
+		if shape.Gaps != nil {
+			gaps := *shape.Gaps
+			shape.Gaps = &gaps
+		}
+		report.Shapes = append(report.Shapes, shape)
 	}
 
 	return report

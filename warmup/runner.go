@@ -21,11 +21,13 @@ type Settings struct {
 	Client *backend.Client
 	// Dialect is how the backend is spoken to; nil: found out by asking it.
 	Dialect backend.Dialect
+	// Options say what else is known about how to speak to it.
+	Options backend.Options
 	// Models to warm; empty: those that the backend has loaded.
 	Models []string
 	// Required says whether a model must be warm; nil: every model. It is called from any goroutine.
 	Required func(model string) bool
-	// Workers is the number of processes behind the backend's port; 0: unknown, taken for 1.
+	// Workers is the number of processes behind the backend's port; 0: the server is asked, and where it cannot say taken for 1.
 	Workers int
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
@@ -50,6 +52,8 @@ type Runner struct {
 	lanes chan struct{}
 	// seeds makes every request of this process another one.
 	seeds atomic.Uint64
+	// spoken is how the backend was last spoken to; nil until somebody knows.
+	spoken atomic.Pointer[backend.Dialect]
 
 	// events keeps Progress to one call at a time.
 	events sync.Mutex
@@ -65,6 +69,8 @@ type Runner struct {
 	found []string
 	// levels are the warm levels of each model's cheapest shape. They outlive the run.
 	levels map[string]time.Duration
+	// warmed maps the models that are warm to their identities, as they were before the first inference; of those that have none it is empty.
+	warmed map[string]string
 }
 
 // NewRunner checks the plan; it calls nobody yet.
@@ -88,7 +94,10 @@ func NewRunner(s Settings) (*Runner, error) {
 	s.Models = slices.Clone(s.Models)
 	r := &Runner{
 		settings: s, plan: plan, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
-		known: map[string]backend.Model{}, levels: map[string]time.Duration{},
+		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
+	}
+	if s.Dialect != nil {
+		r.spoken.Store(&s.Dialect)
 	}
 	r.seeds.Store(rand.Uint64()) //nolint:gosec // requests need to differ, not to be secret
 
@@ -114,6 +123,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	// Whatever came back may be another server with other models.
 	r.dialect = r.settings.Dialect
 	clear(r.known)
+	clear(r.warmed)
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)

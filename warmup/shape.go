@@ -1,11 +1,11 @@
 package warmup
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
-	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
 
 const (
@@ -15,25 +15,29 @@ const (
 	sweepRounds = 3
 	// passVolleys is how many volleys at a higher concurrency each shape gets.
 	passVolleys = 2
-	// guessedBatch is the largest batch that is tried when the metadata names none.
-	guessedBatch = 8
 	// leastRequests is how few requests can make a shape converge: five for a level, the fifth being the first of ten clean ones.
 	leastRequests = 14
 )
 
-// shape is one shape in a run. Its Detector belongs to the goroutine of its lane; its report is guarded by Runner.mu.
+// shape is one shape in a run. Its meter belongs to the goroutine of its lane; its report is guarded by Runner.mu.
 type shape struct {
 	shape       backend.Shape
 	concurrency int
 	// guessed is true when nothing says that the server takes this shape.
-	guessed  bool
-	detector *steady.Detector
-	report   ShapeReport
+	guessed bool
+	// meter is nil for shapes at a higher concurrency, which get passes.
+	meter  *meter
+	report ShapeReport
+	// events is how many the latest answer had, where it streamed; guarded by Runner.mu.
+	events int
 }
 
 // grid returns the shapes of a model: the base ones, at the lowest concurrency, extremes first, then the same at each higher concurrency.
-func grid(s step, model backend.Model, workers int) (base, higher []*shape) {
-	batches, guessed := batches(s.infer.Grid.Batch, model)
+func grid(s step, model backend.Model, workers int) (base, higher []*shape, err error) {
+	plan, err := planShapes(s.infer.Grid, model)
+	if err != nil {
+		return nil, nil, err
+	}
 	concurrencies := slices.Clone(s.infer.Grid.Concurrency)
 	if len(concurrencies) == 0 {
 		concurrencies = []int{1, max(workers, 1)}
@@ -41,13 +45,17 @@ func grid(s step, model backend.Model, workers int) (base, higher []*shape) {
 	slices.Sort(concurrencies)
 	concurrencies = slices.Compact(concurrencies)
 	for i, concurrency := range concurrencies {
-		for _, batch := range batches {
+		for _, p := range plan {
 			made := &shape{
-				shape: backend.Shape{Batch: batch}, concurrency: concurrency, guessed: guessed && batch > 1,
-				report: ShapeReport{Step: s.name, Model: model.Name, Batch: batch, Concurrency: concurrency},
+				shape: p.shape, concurrency: concurrency, guessed: p.guessed,
+				report: ShapeReport{Step: s.name, Model: model.Name, Of: p.shape, Concurrency: concurrency},
+			}
+			if most := model.MaxTogether; most > 0 && concurrency > 1 && concurrency*(p.shape.InputTokens+p.shape.OutputTokens) > most {
+				made.report.State = ShapeRefused
+				made.report.Text = fmt.Sprintf("%d such requests are more than the server holds at once (%d tokens)", concurrency, most)
 			}
 			if i == 0 {
-				made.detector = steady.New(steady.Settings{Max: s.infer.MaxRequests})
+				made.meter = newMeter(s.infer.MaxRequests)
 				base = append(base, made)
 			} else {
 				higher = append(higher, made)
@@ -55,40 +63,7 @@ func grid(s step, model backend.Model, workers int) (base, higher []*shape) {
 		}
 	}
 
-	return base, higher
-}
-
-// batches returns the batch sizes to warm, extremes first: engines that are built for a range are built for the whole range at once then.
-func batches(configured []int, model backend.Model) (sizes []int, guessed bool) {
-	sizes = slices.Clone(configured)
-	if len(sizes) == 0 {
-		sizes = []int{1}
-		largest := 1
-		if model.Batched {
-			largest, guessed = model.MaxBatch, false
-			if largest == 0 {
-				largest, guessed = guessedBatch, true
-			}
-		}
-		for size := 2; size < largest; size *= 2 {
-			sizes = append(sizes, size)
-		}
-		sizes = append(sizes, largest)
-		for _, size := range model.Preferred {
-			if size > 1 && size < largest {
-				sizes = append(sizes, size)
-			}
-		}
-	}
-	slices.Sort(sizes)
-	sizes = slices.Compact(sizes)
-	if n := len(sizes); n > 2 {
-		largest := sizes[n-1]
-		copy(sizes[2:], sizes[1:n-1])
-		sizes[1] = largest
-	}
-
-	return sizes, guessed
+	return base, higher, nil
 }
 
 // remaining estimates how long the run will go on. Models are warmed side by side, so the longest counts. The caller holds Runner.mu.
@@ -119,13 +94,17 @@ func (c *run) remaining() time.Duration {
 	return longest
 }
 
-// level is what a request of this shape takes, once that is known: the first ones tell what coldness costs.
+// level is what a whole answer of this shape takes, once that is known: the first ones tell what coldness costs. The caller holds Runner.mu.
 func (s *shape) level() time.Duration {
 	if s.report.Seen.N < 5 {
 		return 0
 	}
+	if s.report.Gaps == nil {
+		return s.report.Seen.Level
+	}
 
-	return s.report.Seen.Level
+	// Both are medians, so that one slow answer does not make the rest look long.
+	return s.report.Seen.Level + time.Duration(max(s.events-1, 0))*s.report.Gaps.Level
 }
 
 // ahead is the least number of requests, one after the other, that the shape still needs.
@@ -133,7 +112,7 @@ func (s *shape) ahead() int {
 	switch {
 	case s.report.State != ShapeWaiting && s.report.State != ShapeWarming:
 		return 0
-	case s.detector == nil:
+	case s.meter == nil:
 		// A volley may queue at the server.
 		return passVolleys * s.concurrency
 	case s.report.Seen.Result.Steady():

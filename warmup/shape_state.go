@@ -18,7 +18,7 @@ const (
 	ShapeNotConverged
 	// ShapeCounted means that it got the number of requests that was asked for; nothing was concluded from them.
 	ShapeCounted
-	// ShapeRefused means that the server takes no requests of this shape, which was only a guess.
+	// ShapeRefused means that the server takes no requests of this shape, which was only a guess, or not as many at once.
 	ShapeRefused
 	// ShapeFailed means that a request of this shape failed.
 	ShapeFailed

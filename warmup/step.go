@@ -3,7 +3,7 @@ package warmup
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"os"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -14,6 +14,8 @@ const (
 	DefaultStepTimeout = 5 * time.Minute
 	// DefaultRetries is how many more tries a failed step gets when the user does not say.
 	DefaultRetries = 3
+	// goldenSeed makes the requests of steps that compare answers with a file.
+	goldenSeed = 1
 )
 
 // step is a StepConfig with every default filled in.
@@ -26,6 +28,10 @@ type step struct {
 	optional bool
 	wait     WaitConfig
 	infer    InferConfig
+	call     CallConfig
+	replay   ReplayConfig
+	// expect is what a good answer to an inference looks like.
+	expect backend.Expect
 }
 
 func newStep(config StepConfig) (step, error) {
@@ -43,25 +49,59 @@ func newStep(config StepConfig) (step, error) {
 		return made, errors.New("it has no name")
 	case made.retries < 0:
 		return made, fmt.Errorf("step %q: retries is %d, expected 0 or more", config.Name, made.retries)
-	case (config.Wait == nil) == (config.Infer == nil):
-		return made, fmt.Errorf("step %q: expected exactly one of wait and infer", config.Name)
+	case config.Kinds() != 1:
+		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call and replay", config.Name)
 	case config.Wait != nil:
 		made.kind, made.wait = KindWait, *config.Wait
+	case config.Call != nil:
+		made.kind, made.call = KindCall, *config.Call
+		if err := made.call.check(); err != nil {
+			return made, fmt.Errorf("step %q: %w", config.Name, err)
+		}
+	case config.Replay != nil:
+		made.kind, made.replay = KindReplay, *config.Replay
+		if len(made.replay.Files) == 0 {
+			return made, fmt.Errorf("step %q: replay names no files", config.Name)
+		}
 	default:
 		made.kind, made.infer = KindInfer, *config.Infer
 		if made.infer.MaxRequests <= 0 {
 			made.infer.MaxRequests = DefaultMaxRequests
 		}
-		for _, list := range [][]int{made.infer.Grid.Batch, made.infer.Grid.Concurrency} {
-			if slices.ContainsFunc(list, func(n int) bool { return n < 1 }) {
-				return made, fmt.Errorf("step %q: its grid is %v, expected numbers of at least 1", config.Name, list)
-			}
+		if err := made.infer.Grid.check(); err != nil {
+			return made, fmt.Errorf("step %q: its grid: %w", config.Name, err)
+		}
+		var err error
+		if made.expect, err = newExpect(made.infer.Expect); err != nil {
+			return made, fmt.Errorf("step %q: %w", config.Name, err)
 		}
 	}
 
 	return made, nil
 }
 
-func (s step) expect() backend.Expect {
-	return backend.Expect{Status: s.infer.Expect.Status, Finite: s.infer.Expect.Finite == nil || *s.infer.Expect.Finite}
+// newExpect reads what there is to compare with.
+func newExpect(config ExpectConfig) (backend.Expect, error) {
+	expect := backend.Expect{
+		Status: config.Status, Finite: config.Finite == nil || *config.Finite, JSON: config.JSON, Tolerance: config.Tolerance,
+	}
+	if config.EqualsFile == "" {
+		return expect, nil
+	}
+	golden, err := os.ReadFile(config.EqualsFile)
+	if err != nil {
+		return expect, fmt.Errorf("read what answers must equal: %w", err)
+	}
+	expect.Equals = append([]byte{}, golden...)
+
+	return expect, nil
+}
+
+// seed makes one request differ from the next, unless all have to get the same answer.
+func (s step) seed(r *Runner) uint64 {
+	if s.expect.Equals != nil {
+		return goldenSeed
+	}
+
+	return r.seeds.Add(1)
 }

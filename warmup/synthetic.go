@@ -3,7 +3,6 @@ package warmup
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
@@ -24,24 +23,25 @@ func (r *Runner) SyntheticModel(ctx context.Context, model string) error {
 	if err != nil {
 		return err
 	}
-	batch, expect := 1, backend.Expect{Finite: true}
+	cheap := step{expect: backend.Expect{Finite: true}}
 	for _, s := range r.plan.steps {
 		if s.kind == KindInfer && (s.infer.Model == model || s.infer.Model == "") {
-			expect = s.expect()
-			if len(s.infer.Grid.Batch) > 0 {
-				batch = slices.Min(s.infer.Grid.Batch)
-			}
+			cheap = s
 
 			break
 		}
 	}
 
-	return r.once(ctx, dialect, described, backend.Shape{Batch: batch}, expect)
+	return r.once(ctx, dialect, described, cheap)
 }
 
-// once makes one inference and checks its answer.
-func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backend.Model, shape backend.Shape, expect backend.Expect) error {
-	request, err := dialect.Request(model, shape, r.seeds.Add(1))
+// once makes one inference of the cheapest shape of a step and checks its answer.
+func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backend.Model, s step) error {
+	shape, err := cheapest(s.infer.Grid, model)
+	if err != nil {
+		return err
+	}
+	request, err := dialect.Request(model, shape, s.seed(r))
 	if err != nil {
 		return err
 	}
@@ -51,13 +51,27 @@ func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backen
 		return fmt.Errorf("%s: %w", act, err)
 	}
 
-	return dialect.Check(act, answer, expect)
+	return dialect.Check(act, answer, s.expect)
 }
 
-// Check asks the backend's own model-level readiness for each required model, without any inference, and returns the first that is not ready.
-func (r *Runner) Check(ctx context.Context) error {
-	return r.eachRequired(ctx, func(dialect backend.Dialect, model string) error { return dialect.Ready(ctx, model) })
+// cheapest is the first shape of a plan, with as short an answer as there can be.
+func cheapest(grid GridConfig, model backend.Model) (backend.Shape, error) {
+	if model.NoRequest != "" {
+		return backend.Shape{}, nil // the request will say so
+	}
+	plan, err := planShapes(grid, model)
+	if err != nil {
+		return backend.Shape{}, err
+	}
+	shape := plan[0].shape
+	shape.OutputTokens = min(shape.OutputTokens, shortestAnswer)
+	shape.Stream = false
+
+	return shape, nil
 }
+
+// shortestAnswer has a prefill and a step of decoding.
+const shortestAnswer = 2
 
 // eachRequired asks about each required model, up to the first error.
 func (r *Runner) eachRequired(ctx context.Context, ask func(dialect backend.Dialect, model string) error) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
@@ -14,7 +13,7 @@ func (w *inference) verify(ctx context.Context) error {
 	for round := 1; ; round++ {
 		var open []*shape
 		for _, s := range w.base {
-			if s.detector.Result().Steady() && !s.report.State.warm() {
+			if s.meter.result().Steady() && !s.report.State.warm() {
 				open = append(open, s)
 			}
 		}
@@ -23,7 +22,7 @@ func (w *inference) verify(ctx context.Context) error {
 		}
 		if round > sweepRounds {
 			for _, s := range open {
-				s.detector.Reject()
+				s.meter.reject()
 				w.see(s)
 				w.set(s, ShapeNotConverged, fmt.Sprintf("it moved in each of %d verifications", sweepRounds))
 			}
@@ -48,22 +47,22 @@ func (w *inference) sweep(ctx context.Context, open []*shape) error {
 		order = append(order, open...)
 	}
 	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] }) //nolint:gosec // an order needs no secrecy
-	seen := map[*shape][]time.Duration{}
+	seen := map[*shape][]sample{}
 	for _, s := range order {
-		latencies, err := w.volley(ctx, s, s.concurrency)
+		samples, err := w.volley(ctx, s, s.concurrency)
 		if err != nil {
 			return w.failed(s, err)
 		}
-		seen[s] = append(seen[s], latencies...)
+		seen[s] = append(seen[s], samples...)
 	}
 	for _, s := range open {
-		verified := s.detector.Verify(seen[s])
+		verified := s.meter.verify(seen[s])
 		w.run.runner.mu.Lock()
 		s.report.Rounds++
 		w.run.runner.mu.Unlock()
 		w.see(s)
 		switch {
-		case verified && s.detector.Result() == steady.Multimodal:
+		case verified && s.meter.result() == steady.Multimodal:
 			w.set(s, ShapeMultimodal, "")
 		case verified:
 			w.set(s, ShapeConverged, "")

@@ -20,30 +20,30 @@ const (
 	busyMost  = 2 * time.Second
 )
 
-// volley sends n requests at once, each over a connection of its own, and returns the latencies of those that were answered well.
-func (w *inference) volley(ctx context.Context, s *shape, n int) ([]time.Duration, error) {
+// volley sends n requests at once, each over a connection of its own, and returns what those took that were answered well.
+func (w *inference) volley(ctx context.Context, s *shape, n int) ([]sample, error) {
 	if n == 1 {
-		latency, err := w.send(ctx, s)
+		took, err := w.send(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 
-		return []time.Duration{latency}, nil
+		return []sample{took}, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	var latencies []time.Duration
+	var samples []sample
 	var first error
 	for range n {
 		group.Go(func() {
-			latency, err := w.send(ctx, s)
+			took, err := w.send(ctx, s)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-				latencies = append(latencies, latency)
+				samples = append(samples, took)
 			case first == nil:
 				first = err
 				cancel()
@@ -52,22 +52,22 @@ func (w *inference) volley(ctx context.Context, s *shape, n int) ([]time.Duratio
 	}
 	group.Wait()
 
-	return latencies, first
+	return samples, first
 }
 
 // send makes one inference. A backend without room is asked again, for as long as the try goes on: while it warms up, that is no failure.
-func (w *inference) send(ctx context.Context, s *shape) (time.Duration, error) {
+func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 	runner := w.run.runner
-	request, err := w.dialect.Request(w.described, s.shape, runner.seeds.Add(1))
+	request, err := w.dialect.Request(w.described, s.shape, w.node.seed(runner))
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	act := "infer " + w.model + " " + s.report.Shape()
 	pause := backoff{next: busyFirst, limit: busyMost}
 	for {
 		answer, err := w.ask(ctx, s, act, request)
 		if err == nil {
-			err = w.dialect.Check(act, answer, w.node.expect())
+			err = w.dialect.Check(act, answer, w.node.expect)
 		}
 		busy := errors.Is(err, backend.ErrBusy)
 		runner.mu.Lock()
@@ -81,18 +81,31 @@ func (w *inference) send(ctx context.Context, s *shape) (time.Duration, error) {
 			w.answered.Store(time.Now().UnixNano())
 		}
 		if !busy {
-			return answer.Timing.Total, err
+			took := newSample(answer.Timing, request.Streams)
+			if err == nil {
+				w.took(s, answer.Timing)
+			}
+
+			return took, err
 		}
 		if stopped := pause.wait(ctx); stopped != nil {
-			return 0, fmt.Errorf("%w; last answer: %w", stopped, err)
+			return sample{}, fmt.Errorf("%w; last answer: %w", stopped, err)
 		}
 	}
+}
+
+// took notes how long a whole answer took.
+func (w *inference) took(s *shape, timing backend.Timing) {
+	w.run.runner.mu.Lock()
+	defer w.run.runner.mu.Unlock()
+	s.events = timing.Events
+	s.report.Slowest = max(s.report.Slowest, timing.Total)
 }
 
 // ask sends a request within the limit of its shape.
 func (w *inference) ask(ctx context.Context, s *shape, act string, request backend.Request) (backend.Answer, error) {
 	w.run.runner.mu.Lock()
-	slowest := s.report.Seen.Slowest
+	slowest := s.report.Slowest
 	w.run.runner.mu.Unlock()
 	if slowest > 0 {
 		limit := max(answerLeast, answerTimes*slowest)

@@ -63,6 +63,11 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 	return models, nil
 }
 
+// Answers waits until something accepts connections at the backend's address.
+func (r *Runner) Answers(ctx context.Context) error {
+	return (&run{runner: r}).listening(ctx)
+}
+
 // waitFor waits until the backend has loaded the model, by its own word or by an inference.
 func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 	c.runner.mu.Lock()
@@ -89,7 +94,7 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 			return dialect.Ready(ctx, model)
 		}
 
-		return c.runner.once(ctx, dialect, described, backend.Shape{Batch: 1}, backend.Expect{})
+		return c.runner.once(ctx, dialect, described, step{})
 	})
 }
 

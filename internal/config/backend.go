@@ -23,8 +23,12 @@ type BackendConfig struct {
 	TLS ClientTLSConfig `yaml:"tls"`
 	// Headers are sent with the requests that Pilotlight makes by itself, by header name. Users' requests keep their own.
 	Headers map[string]HeaderConfig `yaml:"headers"`
+	// IdleUnload is "keep" to make a model warm again that the server has unloaded because nobody asked for it, "allow" to leave it cold until somebody does.
+	IdleUnload IdleUnload `yaml:"idle_unload"`
 	// Workers is the number of processes behind the backend's port, each of which must be warmed. "auto" takes it from the server type; a number helps where it cannot be known.
 	Workers units.Auto[int] `yaml:"workers"`
+	// ReadyPath is the path by which a server of type http says that it is ready. "auto" asks for the usual ones.
+	ReadyPath units.Auto[string] `yaml:"ready_path"`
 	// Transport carries users' HTTP/1 requests to the backend. "standard" is the standard library's, which is slower and cannot tell a connection that the backend
 	// has just closed from one that is alive.
 	Transport proxy.Transport `yaml:"transport"`
@@ -113,11 +117,44 @@ const (
 	TypeAuto BackendType = iota
 	// TypeOIP is any server that speaks the Open Inference Protocol, version 2.
 	TypeOIP
+	// TypeTriton is NVIDIA's Triton Inference Server.
+	TypeTriton
+	// TypeTFServing is TensorFlow Serving.
+	TypeTFServing
+	// TypeTorchServe is TorchServe.
+	TypeTorchServe
+	// TypeVLLM is vLLM.
+	TypeVLLM
+	// TypeSGLang is SGLang.
+	TypeSGLang
+	// TypeTGI is text-generation-inference.
+	TypeTGI
+	// TypeTEI is text-embeddings-inference.
+	TypeTEI
+	// TypeLlamaCPP is llama.cpp's llama-server.
+	TypeLlamaCPP
+	// TypeOllama is Ollama.
+	TypeOllama
+	// TypeOpenAI is any server that speaks the OpenAI API.
+	TypeOpenAI
+	// TypeHTTP is any application, warmed by a sample request.
+	TypeHTTP
 )
 
 var backendTypeNames = units.Names[BackendType]{
-	TypeAuto: "auto",
-	TypeOIP:  "oip",
+	TypeAuto:       "auto",
+	TypeOIP:        "oip",
+	TypeTriton:     "triton",
+	TypeTFServing:  "tfserving",
+	TypeTorchServe: "torchserve",
+	TypeVLLM:       "vllm",
+	TypeSGLang:     "sglang",
+	TypeTGI:        "tgi",
+	TypeTEI:        "tei",
+	TypeLlamaCPP:   "llamacpp",
+	TypeOllama:     "ollama",
+	TypeOpenAI:     "openai",
+	TypeHTTP:       "http",
 }
 
 // BackendTypeValues lists every value, in order.
@@ -132,6 +169,35 @@ func (t BackendType) MarshalText() ([]byte, error) { return []byte(t.String()), 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (t *BackendType) UnmarshalText(text []byte) error {
 	return backendTypeNames.Parse("server type", text, t)
+}
+
+// IdleUnload says what to do about a server that unloads a model because nobody asks for it.
+type IdleUnload int
+
+const (
+	// IdleUnloadKeep makes the model warm again.
+	IdleUnloadKeep IdleUnload = iota
+	// IdleUnloadAllow leaves it cold until somebody asks.
+	IdleUnloadAllow
+)
+
+var idleUnloadNames = units.Names[IdleUnload]{
+	IdleUnloadKeep:  "keep",
+	IdleUnloadAllow: "allow",
+}
+
+// IdleUnloadValues lists every value, in order.
+func IdleUnloadValues() []IdleUnload { return idleUnloadNames.Values() }
+
+// String returns the word used in the configuration.
+func (i IdleUnload) String() string { return idleUnloadNames.Of(i) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (i IdleUnload) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (i *IdleUnload) UnmarshalText(text []byte) error {
+	return idleUnloadNames.Parse("idle_unload", text, i)
 }
 
 // Provider is an execution provider of ONNX Runtime.

@@ -119,6 +119,9 @@ func (d *document) checkBackend(b BackendConfig) {
 	case !b.Embedded() && b.HTTP.IsZero():
 		d.reportf("backend.grpc", "is not enough by itself yet: warm-up requests go over HTTP, so set backend.http too")
 	}
+	if path := b.ReadyPath; path.Set && !strings.HasPrefix(path.Value, "/") {
+		d.reportf("backend.ready_path", "expected a path that begins with /, got %q", path.Value)
+	}
 	if b.GRPC.Base != "" {
 		d.reportf("backend.grpc", "gRPC has no base path, expected host:port or unix:/path, got %s", b.GRPC)
 	}
@@ -250,8 +253,8 @@ func (d *document) checkSteps(steps []warmup.StepConfig) {
 	d.checkNames("warmup.steps", "name", names)
 	for i, step := range steps {
 		path := fmt.Sprintf("warmup.steps[%d]", i)
-		if (step.Wait == nil) == (step.Infer == nil) {
-			d.reportf(path, "expected exactly one of wait and infer")
+		if step.Kinds() != 1 {
+			d.reportf(path, "expected exactly one of wait, infer, call and replay")
 		}
 		if step.Retries != nil {
 			d.atLeast(0, map[string]int{path + ".retries": *step.Retries})
@@ -279,11 +282,23 @@ func (d *document) checkNeed(path, need, step string, names []string) {
 
 func (d *document) checkInfer(path string, infer warmup.InferConfig) {
 	d.atLeast(0, map[string]int{path + ".max_requests": infer.MaxRequests})
-	for i, n := range infer.Grid.Batch {
-		d.atLeast(1, map[string]int{fmt.Sprintf("%s.grid.batch[%d]", path, i): n})
+	grid := infer.Grid
+	lists := map[string][]int{"batch": grid.Batch, "concurrency": grid.Concurrency, "input_tokens": grid.InputTokens, "output_tokens": grid.OutputTokens}
+	for name, sizes := range grid.Dims {
+		lists["dims."+name] = sizes
 	}
-	for i, n := range infer.Grid.Concurrency {
-		d.atLeast(1, map[string]int{fmt.Sprintf("%s.grid.concurrency[%d]", path, i): n})
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		for i, n := range lists[name] {
+			d.atLeast(1, map[string]int{fmt.Sprintf("%s.grid.%s[%d]", path, name, i): n})
+		}
+	}
+	for i, temperature := range grid.Temperature {
+		if temperature < 0 {
+			d.reportf(fmt.Sprintf("%s.grid.temperature[%d]", path, i), "expected a number of at least 0, got %v", temperature)
+		}
+	}
+	if infer.Expect.Tolerance < 0 {
+		d.reportf(path+".expect.tolerance", "expected a number of at least 0, got %v", infer.Expect.Tolerance)
 	}
 	if status := infer.Expect.Status; status != 0 && (status < 100 || status > 599) {
 		d.reportf(path+".expect.status", "expected an HTTP status from 100 to 599, got %d", status)

@@ -74,6 +74,8 @@ func fresh(of reflect.Type) reflect.Value {
 		return reflect.ValueOf(health.ModelConfig{Required: true})
 	case reflect.TypeFor[warmup.StepConfig]():
 		return reflect.ValueOf(warmup.DefaultStep())
+	case reflect.TypeFor[warmup.CallConfig]():
+		return reflect.ValueOf(warmup.DefaultCall())
 	case reflect.TypeFor[warmup.InferConfig]():
 		return reflect.ValueOf(warmup.DefaultInfer())
 	default:

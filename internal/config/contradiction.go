@@ -65,6 +65,14 @@ func pairs(c *Config, grace units.Duration) []contradiction {
 			fmt.Sprintf("%s is never reached: timeouts.total (%s) ends the exchange first", timeouts.FirstByte, timeouts.Total),
 		},
 		{
+			"warmup.keep_warm", "backend.idle_unload", c.Warmup.KeepWarm > 0 && c.Backend.IdleUnload == IdleUnloadAllow,
+			fmt.Sprintf("%s keeps the model loaded, so that backend.idle_unload: allow never comes to pass", c.Warmup.KeepWarm),
+		},
+		{
+			"warmup.trigger", "hold.max_requests", c.Warmup.Trigger == warmup.TriggerFirstRequest && hold.MaxRequests == 0,
+			"first-request waits for a request that is held, and with hold.max_requests: 0 none ever is",
+		},
+		{
 			"circuit.stalled_after", "timeouts.first_byte", timeouts.FirstByte > 0 && c.Circuit.StalledAfter > timeouts.FirstByte,
 			fmt.Sprintf("%s is never reached: timeouts.first_byte (%s) ends a silent exchange first", c.Circuit.StalledAfter, timeouts.FirstByte),
 		},

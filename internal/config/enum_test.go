@@ -13,7 +13,8 @@ import (
 
 func TestEnumsSpeakTheirWords(t *testing.T) {
 	t.Parallel()
-	walk(t, BackendTypeValues(), "auto", "oip")
+	walk(t, BackendTypeValues(), "auto", "oip", "triton", "tfserving", "torchserve", "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama", "openai", "http")
+	walk(t, IdleUnloadValues(), "keep", "allow")
 	walk(t, ProviderValues(), "cpu", "cuda", "tensorrt")
 	walk(t, proxy.ForwardedValues(), "append", "replace", "keep")
 	walk(t, proxy.HeldPolicyValues(), "finish", "refuse")

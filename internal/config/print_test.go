@@ -132,8 +132,8 @@ func TestPrintResolvesAuto(t *testing.T) {
 		t.Error("the configuration itself was changed")
 	}
 	// What is left is decided again and again while running.
-	if n := strings.Count(printed.String(), "auto"); n != 4 {
-		t.Errorf("%d keys still say auto, expected backend.type, listen.deny, health.timeout and health.active_check:\n%s", n, printed.String())
+	if n := strings.Count(printed.String(), "auto"); n != 5 {
+		t.Errorf("%d keys still say auto, expected backend.type, backend.ready_path, listen.deny, health.timeout and health.active_check:\n%s", n, printed.String())
 	}
 }
 

@@ -156,6 +156,9 @@ func enums() map[reflect.Type][]any {
 		reflect.TypeFor[health.Reaction]():      words(health.ReactionValues()),
 		reflect.TypeFor[warmup.Policy]():        words(warmup.PolicyValues()),
 		reflect.TypeFor[warmup.Order]():         words(warmup.OrderValues()),
+		reflect.TypeFor[warmup.Endpoint]():      words(warmup.EndpointValues()),
+		reflect.TypeFor[warmup.Trigger]():       words(warmup.TriggerValues()),
+		reflect.TypeFor[IdleUnload]():           words(IdleUnloadValues()),
 	}
 }
 

@@ -71,7 +71,7 @@ const (
 )
 
 // shape is what tells shapes apart.
-var shape = []string{"model", "step", "batch", "concurrency"}
+var shape = []string{"model", "step", "shape", "concurrency"}
 
 // catalogue is the one table of metrics: the page in docs and the instruments are made from it, and a metric that is not in it never leaves.
 var catalogue = [...]Metric{

@@ -23,4 +23,16 @@ type Timing struct {
 	FirstByte time.Duration
 	// Total is when the last byte of the body was read.
 	Total time.Duration
+	// Events counts the events of a stream: tokens, or a few of them together. FirstEvent and LastEvent are when the first and the last one were whole.
+	Events                int
+	FirstEvent, LastEvent time.Duration
+}
+
+// PerEvent is the mean time between two events of a stream; 0 when there were fewer.
+func (t Timing) PerEvent() time.Duration {
+	if t.Events < 2 {
+		return 0
+	}
+
+	return (t.LastEvent - t.FirstEvent) / time.Duration(t.Events-1)
 }

@@ -13,53 +13,33 @@ import (
 
 // Check implements [Dialect]: the status, no error object inside a 200, every output of as many elements as its shape says, all finite.
 func (o *OIP) Check(act string, answer Answer, expect Expect) error {
-	want := expect.Status
-	if want == 0 {
-		want = http.StatusOK
-	}
-	if answer.Status != want {
-		return inferred(act, answer)
-	}
-	if want != http.StatusOK {
-		return nil
-	}
-	bad := func(err error) error {
-		return &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
-	}
-	if answer.Truncated {
-		return bad(fmt.Errorf("the answer is longer than %d bytes", len(answer.Body)))
-	}
-	var content struct {
-		Error   json.RawMessage `json:"error"`
+	return expect.judge(act, answer, func(read content) error { return checkOutputs(read, expect.Finite) })
+}
+
+func checkOutputs(read content, finite bool) error {
+	var body struct {
 		Outputs []struct {
 			Name  string          `json:"name"`
 			Shape []int64         `json:"shape"`
 			Data  json.RawMessage `json:"data"`
 		} `json:"outputs"`
 	}
-	body, odd := quoteOddNumbers(answer.Body)
-	if err := json.Unmarshal(body, &content); err != nil {
-		return bad(fmt.Errorf("read answer: %w", err))
+	if err := json.Unmarshal(read.body, &body); err != nil {
+		return fmt.Errorf("read answer: %w", err)
 	}
-	if len(content.Error) > 0 && string(content.Error) != "null" && string(content.Error) != `""` {
-		return bad(errors.New("the answer holds an error"))
+	if len(body.Outputs) == 0 {
+		return errors.New("the answer holds no outputs")
 	}
-	if len(content.Outputs) == 0 {
-		return bad(errors.New("the answer holds no outputs"))
-	}
-	for _, output := range content.Outputs {
-		count, problem := leaves(output.Data, odd)
-		if problem != "" && expect.Finite {
-			return &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Err: fmt.Errorf("output %q holds %s", output.Name, problem)}
+	for _, output := range body.Outputs {
+		count, problem := leaves(output.Data, read.odd)
+		if problem != "" && finite {
+			return fmt.Errorf("output %q holds %s", output.Name, problem)
 		}
 		if output.Shape == nil {
 			continue
 		}
 		if expected := elements(output.Shape); int64(count) != expected {
-			return &Error{
-				Act: act, Kind: ErrBadAnswer, Status: answer.Status,
-				Err: fmt.Errorf("output %q holds %d elements, its shape %v says %d", output.Name, count, output.Shape, expected),
-			}
+			return fmt.Errorf("output %q holds %d elements, its shape %v says %d", output.Name, count, output.Shape, expected)
 		}
 	}
 
@@ -72,7 +52,7 @@ func inferred(act string, answer Answer) error {
 	switch answer.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		failed.Kind = ErrCredentialsRefused
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, 529: // TGI and others say by 529 that they are overloaded
 		failed.Kind = ErrBusy
 	case http.StatusNotFound:
 		failed.Kind = ErrNotYet

@@ -113,8 +113,12 @@ type Request struct {
 	Method string
 	// Path is below the base path, percent-encoded where it must be.
 	Path string
-	// Body is JSON; nil for none.
+	// Header goes along; a Content-Type in it wins over the one for JSON.
+	Header http.Header
+	// Body is JSON unless the Header says otherwise; nil for none.
 	Body []byte
+	// Streams says that the answer may come in events, whose times are to be noted.
+	Streams bool
 }
 
 // Address is where the backend is, for error texts.
@@ -144,7 +148,7 @@ func (c *Client) do(ctx context.Context, transport *http.Transport, r Request) (
 		return Answer{}, c.transportError(ctx, r, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing depends on it: the body has been read, or failed
-	body, err := io.ReadAll(io.LimitReader(response.Body, c.settings.BodyLimit+1))
+	body, err := c.read(response.Body, r.Streams, start, &timing)
 	if err != nil {
 		return Answer{}, c.transportError(ctx, r, fmt.Errorf("read answer: %w", err))
 	}
@@ -155,6 +159,18 @@ func (c *Client) do(ctx context.Context, transport *http.Transport, r Request) (
 	}
 
 	return answer, nil
+}
+
+// read reads a body up to one byte beyond the limit, and notes when its events came where it streams.
+func (c *Client) read(source io.Reader, streams bool, start time.Time, timing *Timing) ([]byte, error) {
+	if !streams {
+		return io.ReadAll(io.LimitReader(source, c.settings.BodyLimit+1))
+	}
+	clock := tokenClock{limit: c.settings.BodyLimit, begin: start}
+	err := clock.read(source)
+	timing.Events, timing.FirstEvent, timing.LastEvent = clock.events, clock.first, clock.last
+
+	return clock.body, err
 }
 
 // control is for a call that does no inference, and so has to be answered soon, and may share a connection with the one before.
@@ -199,6 +215,7 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	} else {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	maps.Copy(request.Header, r.Header)
 	request.Header.Set("User-Agent", "pilotlight/"+c.settings.Version+" (synthetic)")
 	request.Header.Set(SyntheticHeader, "1")
 

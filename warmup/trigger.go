@@ -1,0 +1,32 @@
+package warmup
+
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
+
+// Trigger is what begins the warm-up of a backend that answers.
+type Trigger int
+
+const (
+	// TriggerStartup begins at once.
+	TriggerStartup Trigger = iota
+	// TriggerFirstRequest begins with the first request of a user, which is held until the backend is warm.
+	TriggerFirstRequest
+)
+
+var triggerNames = units.Names[Trigger]{
+	TriggerStartup:      "startup",
+	TriggerFirstRequest: "first-request",
+}
+
+// TriggerValues lists every value, in order.
+func TriggerValues() []Trigger { return triggerNames.Values() }
+
+// String returns the word used in the configuration.
+func (t Trigger) String() string { return triggerNames.Of(t) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (t Trigger) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (t *Trigger) UnmarshalText(text []byte) error {
+	return triggerNames.Parse("warmup trigger", text, t)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"crypto/tls"
+	"log/slog"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/warmup"
+	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+)
+
+// newWarmup makes what speaks to the backend by itself, as "run" and "warm" need it.
+func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, progress func(warmup.Event), logger *slog.Logger) (*backend.Client, *warmup.Runner, error) {
+	client, err := backend.NewClient(backend.ClientSettings{
+		Network:        address.Network,
+		Address:        address.Host,
+		BasePath:       address.Base,
+		TLS:            clientTLS(address, backendTLS),
+		Headers:        c.Backend.SyntheticHeaders,
+		Version:        version(),
+		ConnectTimeout: c.Backend.ConnectTimeout.Std(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	settings := warmup.Settings{
+		Config:   c.Warmup,
+		Client:   client,
+		Models:   modelNames(c.Models),
+		Required: func(model string) bool { return required(c, model) },
+		Workers:  c.Backend.Workers.Or(0),
+		Progress: progress,
+		Logger:   logger,
+	}
+	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
+	if c.Warmup.Sample != "" {
+		if settings.Options.Sample, err = backend.ReadSample(c.Warmup.Sample); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case c.Backend.Embedded():
+		settings.Dialect, settings.Workers = backend.NewOIP(client), 1
+	case c.Backend.Type != config.TypeAuto:
+		if settings.Dialect, err = backend.New(c.Backend.Type.String(), client, settings.Options); err != nil {
+			return nil, nil, err
+		}
+	}
+	runner, err := warmup.NewRunner(settings)
+
+	return client, runner, err
+}
+
+// required says whether the pod must be warm for a model: for all that are found, unless the configuration names them.
+func required(c *config.Config, model string) bool {
+	for _, configured := range c.Models {
+		if configured.Name == model {
+			return configured.Required
+		}
+	}
+
+	return len(c.Models) == 0
+}
