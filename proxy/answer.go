@@ -28,12 +28,12 @@ func (a *answerWriter) WriteHeader(status int) {
 		a.complete(a.Header())
 	}
 	a.ResponseWriter.WriteHeader(status)
-	if now := a.x.now; now != nil {
-		now.clock.write()
-		defer now.clock.written()
-	}
-	if status >= http.StatusOK && (a.length < 0 || a.length > smallAnswer) {
-		a.flush() // the first byte of the body may take its time
+	if status >= http.StatusOK && (a.length < 0 || a.length > smallAnswer) { // the first byte of the body may take its time
+		if now := a.x.now; now != nil {
+			now.clock.write()
+			defer now.clock.written()
+		}
+		a.flush()
 	}
 }
 

@@ -20,8 +20,15 @@ type attempt struct {
 	judge  judge
 	upload upload // of the body, if there is one
 	began  time.Time
-	busy   bool               // the backend refused the request, which goes back to the line
-	cancel context.CancelFunc // of the standard transport; nil: the exchange is our own
+	busy   bool                               // the backend refused the request, which goes back to the line
+	cancel atomic.Pointer[context.CancelFunc] // of the standard transport
+
+	ours bool // the exchange is our own, not the standard transport's
+
+	// What follows is the patrol's, and guarded by its lock.
+	next, prev *attempt
+	young      bool        // in its list
+	stop       func() bool // ends the wait for the client to leave; nil: nobody waits
 
 	tunnel atomic.Pointer[net.Conn] // the client's connection, once it has switched protocols
 
@@ -59,7 +66,9 @@ func (x *exchange) attempt() (again bool) {
 	}
 	defer a.judge.close()
 	a.began = time.Now()
+	a.ours = !x.overH2() && x.h.direct != nil
 	a.clock.start(x.h.tunable.Load().timeouts, a)
+	x.h.patrol.join(a)
 	defer a.end()
 	if x.body != nil {
 		a.upload = x.body.begin(&a.clock)
@@ -83,11 +92,11 @@ func (x *exchange) attempt() (again bool) {
 
 // forward sends the request and hands on the answer.
 func (a *attempt) forward() error {
-	if a.x.overH2() || a.x.h.direct == nil {
-		return a.standard()
+	if a.ours {
+		return a.direct()
 	}
 
-	return a.direct()
+	return a.standard()
 }
 
 // report tells metrics and traces of a user's attempt that is over.
@@ -110,6 +119,7 @@ func (a *attempt) report() {
 
 // end ends the watch, and says in the log if time was up, which an answer that has begun does not tell.
 func (a *attempt) end() {
+	a.x.h.patrol.leave(a)
 	a.clock.stop()
 	if a.x.body != nil {
 		_ = a.upload.Close()
@@ -121,8 +131,10 @@ func (a *attempt) end() {
 
 // abort ends the attempt now, from any goroutine.
 func (a *attempt) abort() {
-	if a.cancel != nil {
-		a.cancel()
+	if !a.ours {
+		if cancel := a.cancel.Load(); cancel != nil {
+			(*cancel)()
+		}
 
 		return
 	}

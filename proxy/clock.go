@@ -26,13 +26,16 @@ var timesUp = [waits]Reason{UploadIdleTimeout, FirstByteTimeout, StreamIdleTimeo
 // There is one timer for all waits, and bytes do not reset it: when it fires it sees what is still waited for, and sleeps until that is due.
 type clock struct {
 	limits  [waits]time.Duration // 0: none
+	whole   time.Duration        // limit of all of it; 0: none
 	attempt *attempt
 
 	mu       sync.Mutex
-	since    [waits]time.Time // zero: not waiting
+	since    [waits]instant // 0: not waiting
 	timer    *time.Timer
-	alarm    time.Time // when timer fires; zero when it is not set
+	alarm    instant // when timer fires; 0 when it is not set
 	total    *time.Timer
+	began    instant
+	awake    bool // there may be a timer: the attempt has lasted for more than a blink
 	open     bool // a call whose caller may go on sending
 	complete bool // all of the request was sent
 	reading  bool // somebody waits for the backend
@@ -42,19 +45,45 @@ type clock struct {
 	reason   Reason
 }
 
+// instant is a moment on the monotonic clock, which costs half of what time.Now does.
+type instant time.Duration
+
+// epoch is when instants begin.
+var epoch = time.Now()
+
+// moment returns the present instant, which is never 0.
+func moment() instant { return instant(time.Since(epoch)) | 1 }
+
 // start begins the watch over a.
 func (c *clock) start(limits TimeoutsConfig, a *attempt) {
 	c.limits = [waits]time.Duration{
 		limits.UploadIdle.Std(), limits.FirstByte.Std(), limits.StreamIdle.Std(), limits.TunnelIdle.Std(), limits.WriteStall.Std(),
 	}
 	c.attempt, c.open = a, a.x.grpc && a.x.body != nil
-	if limits.Total > 0 {
-		c.total = time.AfterFunc(limits.Total.Std(), c.fireTotal)
-	}
-	if c.open {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.whole = limits.Total.Std()
+	if c.began = moment(); c.open {
 		c.begin(tunnelling)
+	}
+}
+
+// wake makes the clock keep time by itself. What was to end before is ended now.
+func (c *clock) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped || c.awake {
+		return
+	}
+	c.awake = true
+	now := moment()
+	for w, since := range c.since {
+		if since != 0 {
+			c.set(now, since+instant(c.limits[w]))
+		}
+	}
+	if c.whole > 0 && c.since[tunnelling] == 0 {
+		c.total = time.AfterFunc(c.whole-time.Duration(now-c.began), c.fireTotal)
 	}
 }
 
@@ -141,7 +170,8 @@ func (c *clock) written() {
 func (c *clock) tunnel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since = [waits]time.Time{}
+	c.since = [waits]instant{}
+	c.whole = 0
 	if c.total != nil {
 		c.total.Stop()
 	}
@@ -182,8 +212,8 @@ func (c *clock) close() {
 
 // touch starts the silence anew, if it is watched.
 func (c *clock) touch() {
-	if !c.since[tunnelling].IsZero() {
-		c.since[tunnelling] = time.Now() // the timer fires too early, and finds out
+	if c.since[tunnelling] != 0 {
+		c.since[tunnelling] = moment() // the timer fires too early, and finds out
 	}
 }
 
@@ -191,22 +221,22 @@ func (c *clock) begin(w wait) {
 	if c.limits[w] <= 0 || c.stopped {
 		return
 	}
-	now := time.Now()
+	now := moment()
 	c.since[w] = now
-	c.set(now, now.Add(c.limits[w]))
+	c.set(now, now+instant(c.limits[w]))
 }
 
-func (c *clock) end(w wait) { c.since[w] = time.Time{} }
+func (c *clock) end(w wait) { c.since[w] = 0 }
 
 // set makes the timer fire at due, or before.
-func (c *clock) set(now, due time.Time) {
+func (c *clock) set(now, due instant) {
 	switch {
-	case !c.alarm.IsZero() && !due.Before(c.alarm):
+	case !c.awake, c.alarm != 0 && due >= c.alarm:
 		return
 	case c.timer == nil:
-		c.timer = time.AfterFunc(due.Sub(now), c.fire)
+		c.timer = time.AfterFunc(time.Duration(due-now), c.fire)
 	default:
-		c.timer.Reset(due.Sub(now))
+		c.timer.Reset(time.Duration(due - now))
 	}
 	c.alarm = due
 }
@@ -215,17 +245,17 @@ func (c *clock) set(now, due time.Time) {
 func (c *clock) fire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.alarm = time.Time{}
+	c.alarm = 0
 	if c.stopped {
 		return
 	}
-	now := time.Now()
+	now := moment()
 	for w, since := range c.since {
-		if since.IsZero() {
+		if since == 0 {
 			continue
 		}
-		due := since.Add(c.limits[w])
-		if due.After(now) {
+		due := since + instant(c.limits[w])
+		if due > now {
 			c.set(now, due)
 
 			continue

@@ -75,8 +75,11 @@ func (x *exchange) expired() bool {
 
 // passOn adds what tells the backend how much time is left, in each header that the caller used and in its form.
 func (x *exchange) passOn(fields []upstream.Field) []upstream.Field {
+	if !x.deadline.told {
+		return fields
+	}
 	spent := time.Since(x.arrived)
-	if !x.deadline.told || spent < leastSpent {
+	if spent < leastSpent {
 		return fields
 	}
 	for _, header := range timeoutHeaders(x.grpc, x.h.tunable.Load().deadlineHeader) {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -18,9 +17,7 @@ import (
 // direct forwards the request over a connection of our own: nothing is copied but bytes, and all of it happens in this goroutine.
 func (a *attempt) direct() error {
 	x := a.x
-	stop := context.AfterFunc(x.r.Context(), a.abort)
 	defer a.exchange.Close()
-	defer stop()
 	a.describe()
 	header := x.answer.Header()
 	if err := a.exchange.Do(x.r.Context(), x.h.direct, &a.request, a, header); err != nil {
@@ -151,5 +148,5 @@ func (a *attempt) unsent() bool {
 		return a.conn.written.Load() == a.mark
 	}
 
-	return a.cancel == nil && a.exchange.Unsent()
+	return a.ours && a.exchange.Unsent()
 }

@@ -92,6 +92,7 @@ type Handler struct {
 	logger   *slog.Logger
 	meter    *meter
 	tracing  *tracing
+	patrol   patrol
 	clients  connections
 	closing  atomic.Bool
 	tunable  atomic.Pointer[tunable]
@@ -120,6 +121,7 @@ func NewHandler(settings Settings) *Handler {
 	}
 	h.clients.limit, h.clients.logger = int64(settings.Limits.Connections), h.logger
 	h.Configure(settings.Timeouts, settings.Hold, settings.ServerTiming)
+	h.patrol.blink = blink
 	h.tracing = newTracing(settings.Tracer, settings.Propagator, h.settings.Backend)
 	var err error
 	if h.meter, err = newMeter(settings.Meter); err != nil {

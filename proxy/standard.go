@@ -57,7 +57,7 @@ func (a *attempt) standard() error {
 	x := a.x
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
-	a.cancel = cancel
+	a.cancel.Store(&cancel)
 	out := x.r.WithContext(httptrace.WithClientTrace(attemptContext{ctx, a}, &httptrace.ClientTrace{
 		GotConn: a.gotConn,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
