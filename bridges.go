@@ -26,16 +26,22 @@ func (p *pilot) dial(ctx context.Context) (net.Conn, error) {
 
 // readyPath answers the backend's own ready paths truthfully on the data port.
 func (p *pilot) readyPath(path string) (answer func() bool, ok bool) {
-	model, ok := p.runner.Paths().ReadyPath(path)
+	found := p.pathway(path)
+	if !found.ready {
+		return nil, false
+	}
 
 	return func() bool {
-		if ready, known := p.machine.ModelReady(model); known {
+		if ready, known := p.machine.ModelReady(found.model); known {
 			return ready
 		}
 
 		return p.machine.Ready()
-	}, ok
+	}, true
 }
+
+// pathway says what the backend takes a path for.
+func (p *pilot) pathway(path string) pathway { return p.pathways.find(p.runner.Paths(), path) }
 
 // denied returns what says which paths are not for callers of the data port. What Pilotlight asks the backend itself does not come that way.
 func (p *pilot) denied() func(path string) bool {
@@ -43,7 +49,7 @@ func (p *pilot) denied() func(path string) bool {
 		return proxy.DenyPaths(deny)
 	}
 
-	return func(path string) bool { return p.runner.Paths().ControlPath(path) }
+	return func(path string) bool { return p.pathway(path).control }
 }
 
 // syntheticTimeout limits one synthetic request.

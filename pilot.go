@@ -43,6 +43,7 @@ type pilot struct {
 	handler     *proxy.Handler
 	telemetry   *telemetry.Telemetry
 	tallies     tallies
+	pathways    pathways
 
 	// up is called when the backend answers for the first time in a run of the plan.
 	up        atomic.Pointer[func()]
@@ -217,7 +218,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		MaxConnectionAge:  c.Listen.MaxConnectionAge.Std(),
 		Denied:            p.denied(),
 		ReadyPaths:        p.readyPath,
-		LivePath:          func(path string) bool { return path == "/metrics" || p.runner.Paths().LivePath(path) },
+		LivePath:          func(path string) bool { return path == "/metrics" || p.pathway(path).live },
 		Lost:              p.keeper.Lost,
 		Suspect:           p.watch.Look,
 		ServerTiming:      c.Telemetry.ServerTiming,
