@@ -36,6 +36,7 @@ type clock struct {
 	total    *time.Timer
 	began    instant
 	awake    bool // there may be a timer: the attempt has lasted for more than a blink
+	blind    bool // bytes are spliced: which side they wait for has to be looked up
 	open     bool // a call whose caller may go on sending
 	complete bool // all of the request was sent
 	reading  bool // somebody waits for the backend
@@ -166,6 +167,24 @@ func (c *clock) written() {
 	c.end(writing)
 }
 
+// splicing says that the kernel begins to move bytes from the backend to the client.
+func (c *clock) splicing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blind = true
+	c.begin(streaming)
+	c.begin(writing)
+}
+
+// spliced says that it has moved them.
+func (c *clock) spliced() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blind = false
+	c.end(streaming)
+	c.end(writing)
+}
+
 // tunnel says that the exchange became a tunnel, which has no limit but that of its silence.
 func (c *clock) tunnel() {
 	c.mu.Lock()
@@ -255,6 +274,10 @@ func (c *clock) fire() {
 			continue
 		}
 		due := since + instant(c.limits[w])
+		if due <= now && c.blind && (wait(w) == writing) != c.attempt.exchange.Readable() {
+			// What the backend has sent and nobody has read waits for the client; else it is the backend that is waited for.
+			c.since[w], due = now, now+instant(c.limits[w])
+		}
 		if due > now {
 			c.set(now, due)
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -103,6 +104,11 @@ func (c *clientConn) CloseWrite() error {
 	}
 
 	return c.Close()
+}
+
+// ReadFrom implements [io.ReaderFrom]: over TCP the kernel may move the bytes by itself.
+func (c *clientConn) ReadFrom(from io.Reader) (int64, error) {
+	return io.Copy(c.Conn, from) //nolint:wrapcheck // as above
 }
 
 // SyscallConn implements [syscall.Conn].

@@ -89,7 +89,11 @@ func (a *attempt) Interim(status int, header http.Header) {
 func (a *attempt) copyAnswer() {
 	buffer := buffers{}.Get()
 	defer buffers{}.Put(buffer)
+	flow := newFlow(a.x)
 	for {
+		if flow.due(a.x.answer.written) && a.splice(&flow) {
+			return
+		}
 		a.clock.waiting()
 		n, err := a.exchange.Read(buffer)
 		a.read(buffer[:n], err, a.exchange.Trailer())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 
@@ -121,4 +122,42 @@ func (e *Exchange) parseTrailer(text string) error {
 		}
 		e.body.trailer[name] = append(e.body.trailer[name], value)
 	}
+}
+
+// Splice has to read the next bytes of the body from the connection itself, at most most of them, so that the kernel may move them. It returns 0 and no error where that is
+// not possible: the length must be known, the connection be plain TCP, and nothing read ahead. [io.EOF] comes with the last bytes, as from Read.
+func (e *Exchange) Splice(to io.ReaderFrom, most int64) (int64, error) {
+	b := &e.body
+	if b.err != nil || b.chunked != nil || b.untilEnd || b.left == 0 || e.conn.r.Buffered() > 0 {
+		return 0, nil
+	}
+	tcp, ok := e.conn.Conn.(*net.TCPConn)
+	if !ok {
+		return 0, nil
+	}
+	want := min(most, b.left)
+	n, err := to.ReadFrom(&io.LimitedReader{R: tcp, N: want})
+	b.left -= n
+	switch {
+	case err != nil:
+		b.err = err
+	case n < want:
+		b.err = io.ErrUnexpectedEOF
+	case b.left == 0:
+		b.err = io.EOF
+		e.finish()
+	}
+
+	return n, b.err
+}
+
+// Ended says whether the body was read to its end.
+func (e *Exchange) Ended() bool { return errors.Is(e.body.err, io.EOF) }
+
+// Readable says whether the backend has sent bytes that nobody has read yet, or its end. It may be called from any goroutine.
+func (e *Exchange) Readable() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.conn != nil && e.conn.readable()
 }

@@ -36,11 +36,7 @@ func newConn(made net.Conn) *conn {
 	if sys, ok := under.(syscall.Conn); ok {
 		c.raw, _ = sys.SyscallConn()
 	}
-	c.ask = func(fd uintptr) {
-		var one [1]byte
-		_, _, errno := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		c.heard = !errors.Is(errno, syscall.EAGAIN) && !errors.Is(errno, syscall.EINTR)
-	}
+	c.ask = func(fd uintptr) { c.heard = peek(fd) }
 	if under == made {
 		c.acked, c.counts = c.bytesAcked()
 	}
@@ -70,4 +66,23 @@ func (c *conn) stale() bool {
 	err := c.raw.Control(c.ask)
 
 	return err != nil || c.heard
+}
+
+// readable says whether there is something to read, beside a goroutine that reads.
+func (c *conn) readable() bool {
+	if c.raw == nil {
+		return false
+	}
+	heard := false
+	err := c.raw.Control(func(fd uintptr) { heard = peek(fd) })
+
+	return err == nil && heard
+}
+
+// peek says whether there is something to read, be it the end or an error.
+func peek(fd uintptr) bool {
+	var one [1]byte
+	_, _, errno := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+
+	return !errors.Is(errno, syscall.EAGAIN) && !errors.Is(errno, syscall.EINTR)
 }

@@ -290,3 +290,64 @@ func TestSwitchedConnectionIsATunnel(t *testing.T) {
 		t.Errorf("got %q and error %v, header %v", all, err, header)
 	}
 }
+
+// TestSplice moves the rest of an answer from one connection to another.
+func TestSplice(t *testing.T) {
+	t.Parallel()
+	const size = 3 << 20
+	for _, tt := range []struct {
+		name string
+		head string
+		sent int
+		err  error
+		any  bool // the kernel moves something
+	}{
+		{"known length", fmt.Sprintf("Content-Length: %d", size), size, io.EOF, true},
+		{"cut off", fmt.Sprintf("Connection: close\r\nContent-Length: %d", size), size / 2, io.ErrUnexpectedEOF, true},
+		{"unknown length", "Connection: close", size, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			transport := rawBackend(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+				_, _ = readHead(r)
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", tt.head)
+				_, _ = conn.Write(make([]byte, tt.sent))
+				if tt.sent == size && tt.any {
+					_, _ = readHead(r) // until it is closed
+				}
+			})
+			var e Exchange
+			defer e.Close()
+			if err := e.Do(context.Background(), transport, &Request{Method: "GET", Target: "/", Host: "h"}, silentWatcher{}, http.Header{}); err != nil {
+				t.Fatal(err)
+			}
+			to := &drain{}
+			var moved, read int64
+			var err error
+			for err == nil && read+moved < size {
+				n, failed := e.Splice(to, 1<<20)
+				moved, err = moved+n, failed
+				if n == 0 && err == nil {
+					n, failed := e.Read(make([]byte, 4<<10))
+					read, err = read+int64(n), failed
+				}
+			}
+			if got := moved > 0; got != tt.any || moved != to.n || (tt.err != nil && !errors.Is(err, tt.err)) || moved+read != int64(tt.sent) {
+				t.Errorf("%d bytes were read and %d spliced, of which %d came, error %v", read, moved, to.n, err)
+			}
+			if kept := transport.Idle() == 1; kept != (tt.sent == size && tt.any) {
+				t.Errorf("the connection is kept: %v", kept)
+			}
+		})
+	}
+}
+
+// drain takes what is spliced.
+type drain struct{ n int64 }
+
+func (d *drain) ReadFrom(r io.Reader) (int64, error) {
+	n, err := io.Copy(io.Discard, r)
+	d.n += n
+
+	return n, err
+}
