@@ -24,6 +24,17 @@ demo: build .cache/onnxruntime ## show a cold model server with and without Pilo
 test: .cache/onnxruntime ## run every test, with the race detector
 	go test -race ./...
 
+# How long each fuzzer runs.
+FUZZTIME ?= 60s
+# About as long, for the model of the queue.
+QUEUE_CHECKS ?= 40000
+.PHONY: fuzz
+fuzz: ## let fuzzers look for requests and answers that mean two things, and compare the queue with its model
+	go test ./proxy/upstream -run '^$$' -fuzz '^FuzzAnswer$$' -fuzztime $(FUZZTIME)
+	go test ./proxy -run '^$$' -fuzz '^FuzzAnswer$$' -fuzztime $(FUZZTIME)
+	go test ./proxy -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(FUZZTIME)
+	go test ./proxy -run TestQueueBehavesLikeItsModel -timeout 10m -rapid.checks=$(QUEUE_CHECKS)
+
 .PHONY: clients
 clients: build ## run real clients against real servers, with Pilotlight in between
 	examples/clients/run $(or $(CLIENTS),all)
