@@ -114,7 +114,8 @@ func newDialer(settings *Settings, address units.Address) dialFunc {
 }
 
 // newTransport returns a transport of the standard library that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.
-func newTransport(settings *Settings, address units.Address, h2c bool) *http.Transport {
+// Where asked is not nil, it first finds out whether the server speaks HTTP/2.
+func newTransport(settings *Settings, address units.Address, h2c bool, asked *preface) *http.Transport {
 	protocols := &http.Protocols{}
 	switch {
 	case h2c && address.TLS:
@@ -128,6 +129,11 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+			if asked != nil {
+				if err := asked.ask(ctx, dial, network, to); err != nil {
+					return nil, err
+				}
+			}
 			conn, err := dial(ctx, network, to)
 			if err != nil {
 				return nil, err

@@ -82,7 +82,7 @@ func codeIndex(status string) int {
 // blamesServer says whether a gRPC status is an error of the server by OpenTelemetry's conventions.
 func blamesServer(code int) bool {
 	switch code {
-	case codeUnknown, grpcDeadlineExceeded, 12, grpcInternal, grpcUnavailable, 15: // UNIMPLEMENTED, DATA_LOSS
+	case codeUnknown, grpcDeadlineExceeded, grpcUnimplemented, grpcInternal, grpcUnavailable, 15: // DATA_LOSS
 		return true
 	default:
 		return false

@@ -136,6 +136,8 @@ func (x *exchange) settle(err error) (again bool) {
 		x.refuse(late)
 	case errors.As(err, &dial):
 		return x.notConnected(dial)
+	case errors.Is(err, errNoHTTP2):
+		x.refuse(NoGRPC)
 	case errors.Is(err, errUnfit):
 		x.h.logger.Debug("request cannot be forwarded", "error", err)
 		x.refuse(BadRequest)
@@ -185,6 +187,9 @@ func (x *exchange) notConnected(dial *dialError) (again bool) {
 		x.refuse(ConnectTimeout)
 
 		return false
+	}
+	if x.h.preface != nil {
+		x.h.preface.forget()
 	}
 	if x.h.settings.Lost != nil && !errors.Is(dial, errHoldsMeanwhile) {
 		x.h.settings.Lost(dial)

@@ -245,3 +245,24 @@ func TestGRPCVerdictsComeFromTheTrailers(t *testing.T) {
 		t.Errorf("%+v", verdict)
 	}
 }
+
+// TestCallsToABackendWithoutGRPCSayNothingAboutItsHealth has a server that speaks only HTTP/1, as most do that Python runs.
+func TestCallsToABackendWithoutGRPCSayNothingAboutItsHealth(t *testing.T) {
+	t.Parallel()
+	backend := tcp(serve(t, &http.Server{Handler: http.HandlerFunc(echo)})) //nolint:gosec // a test's
+	_, verdict, suspected := judged(t, backend, nil, func(r *rig) answer {
+		conn := r.dialGRPC(t)
+		for range 3 {
+			sent, got := []byte("hi"), []byte(nil)
+			err := conn.Invoke(t.Context(), "/test.Echo/Unary", &sent, &got)
+			if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "backend.grpc") {
+				t.Errorf("got %v", err)
+			}
+		}
+
+		return r.send(t.Context(), http.MethodGet, "/", nil)
+	})
+	if verdict != (circuit.Tally{Good: 1, None: 3}) || suspected != 0 {
+		t.Errorf("verdicts %+v, suspected %d times", verdict, suspected)
+	}
+}

@@ -93,6 +93,7 @@ type Handler struct {
 	meter    *meter
 	tracing  *tracing
 	patrol   patrol
+	preface  *preface // nil: it is said where gRPC is spoken
 	clients  connections
 	closing  atomic.Bool
 	tunable  atomic.Pointer[tunable]
@@ -115,6 +116,9 @@ func NewHandler(settings Settings) *Handler {
 	}
 	if h.settings.GRPC.IsZero() {
 		h.settings.GRPC = settings.Backend
+		if !settings.Backend.TLS { // TLS agrees on a protocol by itself
+			h.preface = &preface{}
+		}
 	}
 	if h.settings.Backend.IsZero() {
 		h.settings.Backend = h.settings.GRPC
@@ -127,8 +131,8 @@ func NewHandler(settings Settings) *Handler {
 	if h.meter, err = newMeter(settings.Meter); err != nil {
 		h.logger.Error("requests are not measured", "error", err)
 	}
-	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false)
-	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true)
+	h.pools[0] = newTransport(&h.settings, h.settings.Backend, false, nil)
+	h.pools[1] = newTransport(&h.settings, h.settings.GRPC, true, h.preface)
 	h.http = h.newProxy(h.pools[0], h.settings.Backend)
 	if settings.Transport == Direct {
 		dial := newDialer(&h.settings, h.settings.Backend)

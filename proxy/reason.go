@@ -51,6 +51,8 @@ const (
 	TotalTimeout
 	// Loop means: the request had passed this Pilotlight before.
 	Loop
+	// NoGRPC means: the backend does not speak gRPC where it was asked.
+	NoGRPC
 	// NoTunnels means: CONNECT is not for a server of models.
 	NoTunnels
 	// BadRequest means: the request cannot be forwarded as it is.
@@ -71,6 +73,7 @@ const (
 	grpcDeadlineExceeded  = 4
 	grpcPermissionDenied  = 7
 	grpcResourceExhausted = 8
+	grpcUnimplemented     = 12
 	grpcInternal          = 13
 	grpcUnavailable       = 14
 )
@@ -105,6 +108,7 @@ var reasons = [...]reasonFacts{
 	WriteStallTimeout: {"write_stall_timeout", http.StatusRequestTimeout, grpcDeadlineExceeded, false, "the client read nothing for timeouts.write_stall"},
 	TotalTimeout:      {"total_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the exchange took longer than timeouts.total"},
 	Loop:              {"loop", http.StatusLoopDetected, grpcInternal, false, "the request came back to the proxy that had forwarded it"},
+	NoGRPC:            {"no_grpc", http.StatusNotImplemented, grpcUnimplemented, false, "the model server speaks no HTTP/2 at the address for gRPC, which backend.grpc sets"},
 	NoTunnels:         {"no_tunnels", http.StatusMethodNotAllowed, grpcInternal, false, "CONNECT is not supported"},
 	BadRequest:        {"bad_request", http.StatusBadRequest, grpcInvalidArgument, false, "the request cannot be forwarded"},
 	PathDenied:        {"path_denied", http.StatusForbidden, grpcPermissionDenied, false, "this path is denied on the data port by listen.deny"},
