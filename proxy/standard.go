@@ -180,7 +180,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	}
 	b.a.read(p[:n], err, b.res.Trailer)
 
-	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
+	return n, err
 }
 
 // keepHeaders restores what the reverse proxy takes away.

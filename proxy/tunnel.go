@@ -20,7 +20,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Read(p)
 	t.clock.moved()
 
-	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
+	return n, err
 }
 
 // Write implements [io.Writer].
@@ -28,13 +28,13 @@ func (t *tunnel) Write(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Write(p)
 	t.clock.moved()
 
-	return n, err //nolint:wrapcheck // a writer hands errors on
+	return n, err
 }
 
 // CloseWrite hands on the client's half-close, after which the backend may still speak.
 func (t *tunnel) CloseWrite() error {
 	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // as above
+		return half.CloseWrite()
 	}
 
 	return t.Close()
@@ -79,8 +79,8 @@ func (a *attempt) connect(header http.Header) error {
 // closeWrite tells the client that the backend has said its last; what cannot be closed by halves is closed.
 func closeWrite(client net.Conn) error {
 	if half, ok := client.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // told apart from nil only
+		return half.CloseWrite()
 	}
 
-	return client.Close() //nolint:wrapcheck // as above
+	return client.Close()
 }

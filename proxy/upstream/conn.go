@@ -53,7 +53,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent += uint64(n) //nolint:gosec // never negative
 
-	return n, err //nolint:wrapcheck // it stands for the connection
+	return n, err
 }
 
 // expired says whether the connection has been unused for so long that the backend may be about to close it.
