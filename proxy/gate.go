@@ -42,18 +42,18 @@ type Gate struct {
 	budget   budget
 	logger   *slog.Logger
 
-	mu       sync.Mutex
-	queue    queue
-	ramp     ramp
-	totals   [len(outcomes)]uint64
-	longest  time.Duration // of all holds that ended
-	timer    *time.Timer
-	alarm    time.Time // when timer fires; zero when it is not set
-	served   bool      // the pod was ready once
-	refusing Reason    // why, while Refusing
-	refuse   bool      // draining: what would have to be held is refused
-	backlog  backlog
-	tempo    tempo
+	mu         sync.Mutex
+	queue      queue
+	ramp       ramp
+	totals     [len(outcomes)]uint64
+	longest    time.Duration // of all holds that ended
+	timer      *time.Timer
+	alarm      time.Time // when timer fires; zero when it is not set
+	served     bool      // the pod was ready once
+	refusing   Reason    // why, while Refusing
+	refuseHeld bool      // draining: what would have to be held is refused
+	backlog    backlog
+	tempo      tempo
 }
 
 // limitedBit is in the position of a gate that passes with a concurrency limit in force.
@@ -166,8 +166,8 @@ func (g *Gate) Ramp(n int) {
 func (g *Gate) Drain(held HeldPolicy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refuse = held == RefuseHeld
-	if g.refuse {
+	g.refuseHeld = held == RefuseHeld
+	if g.refuseHeld {
 		g.dismiss(Drained)
 	}
 }
