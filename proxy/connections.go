@@ -102,7 +102,7 @@ func (c *clientConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 
-	return c.Close()
+	return c.Close() // and counts
 }
 
 // SyscallConn implements [syscall.Conn].

@@ -63,13 +63,7 @@ func (c *backendConn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite is what a tunnel uses to hand on a half-close.
-func (c *backendConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-
-	return c.Close()
-}
+func (c *backendConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // stale peeks: an idle connection has nothing to read, not even its end. The look goes through Control, since the transport's reader holds the lock for reads.
 func (c *backendConn) stale() bool {
