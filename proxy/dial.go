@@ -85,6 +85,15 @@ func (c *backendConn) stale() bool {
 	return stale || err != nil
 }
 
+// connecting bounds one attempt to connect.
+func (s *Settings) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.ConnectTimeout <= 0 {
+		return ctx, func() {}
+	}
+
+	return context.WithTimeout(ctx, s.ConnectTimeout)
+}
+
 // newDialer returns what makes one connection to address, within its time. Its errors are *dialError.
 func newDialer(settings *Settings, address units.Address) dialFunc {
 	dial := settings.DialContext
@@ -93,11 +102,8 @@ func newDialer(settings *Settings, address units.Address) dialFunc {
 	}
 
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if settings.ConnectTimeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
-			defer cancel()
-		}
+		ctx, cancel := settings.connecting(ctx)
+		defer cancel()
 		conn, err := dial(ctx, address.Network, address.Host)
 		if err != nil {
 			return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}

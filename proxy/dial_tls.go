@@ -34,11 +34,8 @@ func secured(dial dialFunc, settings *Settings, address units.Address, h2 bool) 
 	}
 
 	return func(ctx context.Context, network, to string) (net.Conn, error) {
-		if settings.ConnectTimeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
-			defer cancel()
-		}
+		ctx, cancel := settings.connecting(ctx)
+		defer cancel()
 		plain, err := dial(ctx, network, to)
 		if err != nil {
 			return nil, err
