@@ -132,7 +132,7 @@ func newTransport(settings *Settings, address units.Address, h2c bool) *http.Tra
 			if err != nil {
 				return nil, err
 			}
-			if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+			if a := attemptOf(ctx); a != nil {
 				if err := a.Dialed(); err != nil {
 					_ = conn.Close()
 
