@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,50 +38,14 @@ func (e *dialError) timeout() bool {
 // errHoldsMeanwhile ends an attempt that the gate let through just before it began to hold: what it has connected to may be the backend's next, cold, life.
 var errHoldsMeanwhile = errors.New("the gate holds again")
 
-// errStale ends the use of a pooled connection that the backend had closed, or spoken on, before we wrote.
-var errStale = errors.New("reuse connection: the backend has closed it or sent bytes that nobody asked for")
+// fallbackDelay is how long a connection over the first IP version may take before the other one is tried beside it. A name such as localhost has both, and
+// a server often listens on one of them only.
+const fallbackDelay = 100 * time.Millisecond
 
-// backendConn is a connection to the backend that counts what was written, so that a request of which nothing was written can be sent again.
-type backendConn struct {
-	net.Conn
+// Dialer connects to backends, over whichever IP version answers.
+func Dialer() *net.Dialer { return &net.Dialer{FallbackDelay: fallbackDelay} }
 
-	written atomic.Int64
-	check   atomic.Bool // look whether the connection is still good before the next write
-}
-
-// Write implements [net.Conn].
-func (c *backendConn) Write(p []byte) (int, error) {
-	if c.check.Swap(false) && c.stale() {
-		return 0, errStale
-	}
-	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
-
-	return n, err
-}
-
-// CloseWrite is what a tunnel uses to hand on a half-close.
-func (c *backendConn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// stale peeks: an idle connection has nothing to read, not even its end. The look goes through Control, since the transport's reader holds the lock for reads.
-func (c *backendConn) stale() bool {
-	sys, ok := c.Conn.(syscall.Conn)
-	if !ok {
-		return false // an in-memory connection cannot be peeked at
-	}
-	raw, err := sys.SyscallConn()
-	if err != nil {
-		return true
-	}
-	stale := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, errno := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		stale = !errors.Is(errno, syscall.EAGAIN) && !errors.Is(errno, syscall.EINTR)
-	})
-
-	return stale || err != nil
-}
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // connecting bounds one attempt to connect.
 func (s *Settings) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -111,48 +73,4 @@ func newDialer(settings *Settings, address units.Address) dialFunc {
 
 		return conn, nil
 	}
-}
-
-// newTransport returns a transport of the standard library that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.
-func newTransport(settings *Settings, address units.Address, h2c bool) *http.Transport {
-	protocols := &http.Protocols{}
-	switch {
-	case h2c && address.TLS:
-		protocols.SetHTTP2(true)
-	case h2c:
-		protocols.SetUnencryptedHTTP2(true)
-	default:
-		protocols.SetHTTP1(true)
-	}
-	dial := newDialer(settings, address)
-
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-			conn, err := dial(ctx, network, to)
-			if err != nil {
-				return nil, err
-			}
-			if a := attemptOf(ctx); a != nil {
-				if err := a.Dialed(); err != nil {
-					_ = conn.Close()
-
-					return nil, err
-				}
-			}
-
-			return &backendConn{Conn: conn}, nil
-		},
-		Protocols:              protocols,
-		DisableCompression:     true,
-		MaxIdleConns:           settings.IdleConnections,
-		MaxIdleConnsPerHost:    settings.IdleConnections,
-		IdleConnTimeout:        settings.IdleTimeout,
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-	}
-	if address.TLS {
-		transport.DialTLSContext = secured(transport.DialContext, settings, address, h2c)
-	}
-
-	return transport
 }
