@@ -25,6 +25,15 @@ type ending struct {
 	received, sent int64
 }
 
+// failure is the cause as far as it is one of a failure: what the status tells need not be told twice.
+func (e *ending) failure() cause {
+	if e.cause.failed() {
+		return e.cause
+	}
+
+	return answered
+}
+
 // methods are those that the registry of HTTP's methods has and a model server may see; the last one stands for all others.
 var methods = [...]string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodTrace, http.MethodConnect,
