@@ -64,40 +64,6 @@ func versionIndex(major, minor int) int {
 	}
 }
 
-// grpcCodes are gRPC's, by their numbers.
-var grpcCodes = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
-	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
-
-const (
-	codeUnknown = 2
-	noCode      = len(grpcCodes)
-)
-
-// codeIndex reads a grpc-status. What is no status is UNKNOWN, as clients read it.
-func codeIndex(status string) int {
-	if status == "" {
-		return noCode
-	}
-	number, err := strconv.ParseUint(status, 10, 8)
-	if err != nil || int(number) >= len(grpcCodes) {
-		return codeUnknown
-	}
-
-	return int(number)
-}
-
-// blamesServer says whether a gRPC status is an error of the server by OpenTelemetry's conventions.
-func blamesServer(code int) bool {
-	switch code {
-	case codeUnknown, grpcDeadlineExceeded, 12, grpcInternal, grpcUnavailable, 15: // UNIMPLEMENTED, DATA_LOSS
-		return true
-	default:
-		return false
-	}
-}
-
 // errorType is the attribute error.type of a request whose answer had this HTTP status, or this gRPC code; empty where there was no error.
 func errorType(grpc bool, status, code int, why cause) string {
 	switch {

@@ -65,16 +65,6 @@ const (
 	BodyLimit
 )
 
-// gRPC status codes, as far as they are used here.
-const (
-	grpcInvalidArgument   = 3
-	grpcDeadlineExceeded  = 4
-	grpcPermissionDenied  = 7
-	grpcResourceExhausted = 8
-	grpcInternal          = 13
-	grpcUnavailable       = 14
-)
-
 type reasonFacts struct {
 	name   string
 	status int
