@@ -19,7 +19,6 @@ type conn struct {
 	raw     syscall.RawConn // nil: nothing can be said about its state
 	ask     func(fd uintptr)
 	heard   bool      // what ask found: there is something to read
-	reused  bool      // an exchange has ended on it
 	expires time.Time // as an unused connection; zero: never
 	sent    uint64    // bytes that were written
 	acked   uint64    // bytes_acked when the connection was new
