@@ -16,12 +16,12 @@ import (
 // versions, such as localhost, its IPv4 address.
 func listenAt(ctx context.Context, address units.Listen) (net.Listener, error) {
 	if address.Network != "tcp" {
-		return (&net.ListenConfig{}).Listen(ctx, address.Network, address.Host) //nolint:wrapcheck // the caller says which port it was for
+		return (&net.ListenConfig{}).Listen(ctx, address.Network, address.Host)
 	}
 	if strings.HasPrefix(address.Host, ":") {
 		both := net.ListenConfig{Control: acceptIPv4}
 		if listener, err := both.Listen(ctx, "tcp6", address.Host); err == nil || !absent(err) {
-			return listener, err //nolint:wrapcheck // as above
+			return listener, err
 		}
 	}
 	var plain net.ListenConfig
@@ -32,7 +32,7 @@ func listenAt(ctx context.Context, address units.Listen) (net.Listener, error) {
 		}
 	}
 
-	return listener, err //nolint:wrapcheck // as above
+	return listener, err
 }
 
 // acceptIPv4 makes an IPv6 socket take connections over IPv4 as well.

@@ -71,7 +71,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // net/http looks at it
+			return nil, err
 		}
 		if l.clients.take() {
 			return &clientConn{Conn: conn, clients: l.clients}, nil
@@ -94,16 +94,16 @@ func (c *clientConn) Close() error {
 		c.clients.give()
 	}
 
-	return c.Conn.Close() //nolint:wrapcheck // a connection hands errors on
+	return c.Conn.Close()
 }
 
 // CloseWrite is how net/http, and a tunnel, say that no more will come.
 func (c *clientConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // as above
+		return half.CloseWrite()
 	}
 
-	return c.Close()
+	return c.Close() // and counts
 }
 
 // ReadFrom implements [io.ReaderFrom]: over TCP the kernel may move the bytes by itself.
@@ -114,7 +114,7 @@ func (c *clientConn) ReadFrom(from io.Reader) (int64, error) {
 // SyscallConn implements [syscall.Conn].
 func (c *clientConn) SyscallConn() (syscall.RawConn, error) {
 	if sys, ok := c.Conn.(syscall.Conn); ok {
-		return sys.SyscallConn() //nolint:wrapcheck // as above
+		return sys.SyscallConn()
 	}
 
 	return nil, syscall.ENOTSUP

@@ -112,9 +112,9 @@ func TestC16HoldEndsAtTheCallersDeadline(t *testing.T) {
 					wait.Go(func() {
 						begun := time.Now()
 						got := r.sendWith(t, test.header, test.value)
-						status := DeadlineExceeded.Status()
+						status := reasons[DeadlineExceeded].status
 						if test.reason == "hold_timeout" {
-							status = HoldTimeout.Status()
+							status = reasons[HoldTimeout].status
 						}
 						if took := time.Since(begun); took != test.want || got.status != status || !strings.Contains(got.body, `"`+test.reason+`"`) {
 							t.Errorf("%s: %+v", took, got)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,55 +38,22 @@ func (e *dialError) timeout() bool {
 // errHoldsMeanwhile ends an attempt that the gate let through just before it began to hold: what it has connected to may be the backend's next, cold, life.
 var errHoldsMeanwhile = errors.New("the gate holds again")
 
-// errStale ends the use of a pooled connection that the backend had closed, or spoken on, before we wrote.
-var errStale = errors.New("reuse connection: the backend has closed it or sent bytes that nobody asked for")
+// fallbackDelay is how long a connection over the first IP version may take before the other one is tried beside it. A name such as localhost has both, and
+// a server often listens on one of them only.
+const fallbackDelay = 100 * time.Millisecond
 
-// backendConn is a connection to the backend that counts what was written, so that a request of which nothing was written can be sent again.
-type backendConn struct {
-	net.Conn
+// Dialer connects to backends, over whichever IP version answers.
+func Dialer() *net.Dialer { return &net.Dialer{FallbackDelay: fallbackDelay} }
 
-	written atomic.Int64
-	check   atomic.Bool // look whether the connection is still good before the next write
-}
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Write implements [net.Conn].
-func (c *backendConn) Write(p []byte) (int, error) {
-	if c.check.Swap(false) && c.stale() {
-		return 0, errStale
-	}
-	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
-
-	return n, err
-}
-
-// CloseWrite is what a tunnel uses to hand on a half-close.
-func (c *backendConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+// connecting bounds one attempt to connect.
+func (s *Settings) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.ConnectTimeout <= 0 {
+		return ctx, func() {}
 	}
 
-	return c.Close()
-}
-
-// stale peeks: an idle connection has nothing to read, not even its end. The look goes through Control, since the transport's reader holds the lock for reads.
-func (c *backendConn) stale() bool {
-	sys, ok := c.Conn.(syscall.Conn)
-	if !ok {
-		return false // an in-memory connection cannot be peeked at
-	}
-	raw, err := sys.SyscallConn()
-	if err != nil {
-		return true
-	}
-	stale := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, errno := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		stale = !errors.Is(errno, syscall.EAGAIN) && !errors.Is(errno, syscall.EINTR)
-	})
-
-	return stale || err != nil
+	return context.WithTimeout(ctx, s.ConnectTimeout)
 }
 
 // newDialer returns what makes one connection to address, within its time. Its errors are *dialError.
@@ -99,11 +64,8 @@ func newDialer(settings *Settings, address units.Address) dialFunc {
 	}
 
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if settings.ConnectTimeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
-			defer cancel()
-		}
+		ctx, cancel := settings.connecting(ctx)
+		defer cancel()
 		conn, err := dial(ctx, address.Network, address.Host)
 		if err != nil {
 			return nil, &dialError{fmt.Errorf("dial %s: %w", address, err)}
@@ -111,54 +73,4 @@ func newDialer(settings *Settings, address units.Address) dialFunc {
 
 		return conn, nil
 	}
-}
-
-// newTransport returns a transport of the standard library that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.
-// Where asked is not nil, it first finds out whether the server speaks HTTP/2.
-func newTransport(settings *Settings, address units.Address, h2c bool, asked *preface) *http.Transport {
-	protocols := &http.Protocols{}
-	switch {
-	case h2c && address.TLS:
-		protocols.SetHTTP2(true)
-	case h2c:
-		protocols.SetUnencryptedHTTP2(true)
-	default:
-		protocols.SetHTTP1(true)
-	}
-	dial := newDialer(settings, address)
-
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-			if asked != nil {
-				if err := asked.ask(ctx, dial, network, to); err != nil {
-					return nil, err
-				}
-			}
-			conn, err := dial(ctx, network, to)
-			if err != nil {
-				return nil, err
-			}
-			if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-				if err := a.Dialed(); err != nil {
-					_ = conn.Close()
-
-					return nil, err
-				}
-			}
-
-			return &backendConn{Conn: conn}, nil
-		},
-		Protocols:              protocols,
-		DisableCompression:     true,
-		MaxIdleConns:           settings.IdleConnections,
-		MaxIdleConnsPerHost:    settings.IdleConnections,
-		IdleConnTimeout:        settings.IdleTimeout,
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-	}
-	if address.TLS {
-		transport.DialTLSContext = secured(transport.DialContext, settings, address, h2c)
-	}
-
-	return transport
 }

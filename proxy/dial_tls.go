@@ -5,19 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
-
-// fallbackDelay is how long a connection over the first IP version may take before the other one is tried beside it. A name such as localhost has both, and
-// a server often listens on one of them only.
-const fallbackDelay = 100 * time.Millisecond
-
-// Dialer connects to backends, over whichever IP version answers.
-func Dialer() *net.Dialer { return &net.Dialer{FallbackDelay: fallbackDelay} }
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // secured adds TLS to what dial connects. A handshake that fails is a connection that could not be made: nothing of a request was sent.
 func secured(dial dialFunc, settings *Settings, address units.Address, h2 bool) dialFunc {
@@ -34,11 +24,8 @@ func secured(dial dialFunc, settings *Settings, address units.Address, h2 bool) 
 	}
 
 	return func(ctx context.Context, network, to string) (net.Conn, error) {
-		if settings.ConnectTimeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, settings.ConnectTimeout)
-			defer cancel()
-		}
+		ctx, cancel := settings.connecting(ctx)
+		defer cancel()
 		plain, err := dial(ctx, network, to)
 		if err != nil {
 			return nil, err

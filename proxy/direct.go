@@ -82,6 +82,9 @@ func (a *attempt) Interim(status int, header http.Header) {
 	to := a.x.answer.Header()
 	maps.Copy(to, header)
 	a.x.answer.WriteHeader(status)
+	if a.x.r.Context().Err() != nil {
+		a.x.leave() // net/http's HTTP/2 may still be about to write what is in the header
+	}
 	clear(to)
 }
 

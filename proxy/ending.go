@@ -25,6 +25,15 @@ type ending struct {
 	received, sent int64
 }
 
+// failure is the cause as far as it is one of a failure: what the status tells need not be told twice.
+func (e *ending) failure() cause {
+	if e.cause.failed() {
+		return e.cause
+	}
+
+	return answered
+}
+
 // methods are those that the registry of HTTP's methods has and a model server may see; the last one stands for all others.
 var methods = [...]string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodTrace, http.MethodConnect,
@@ -52,40 +61,6 @@ func versionIndex(major, minor int) int {
 		return 0
 	default:
 		return 1
-	}
-}
-
-// grpcCodes are gRPC's, by their numbers.
-var grpcCodes = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
-	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
-
-const (
-	codeUnknown = 2
-	noCode      = len(grpcCodes)
-)
-
-// codeIndex reads a grpc-status. What is no status is UNKNOWN, as clients read it.
-func codeIndex(status string) int {
-	if status == "" {
-		return noCode
-	}
-	number, err := strconv.ParseUint(status, 10, 8)
-	if err != nil || int(number) >= len(grpcCodes) {
-		return codeUnknown
-	}
-
-	return int(number)
-}
-
-// blamesServer says whether a gRPC status is an error of the server by OpenTelemetry's conventions.
-func blamesServer(code int) bool {
-	switch code {
-	case codeUnknown, grpcDeadlineExceeded, grpcUnimplemented, grpcInternal, grpcUnavailable, 15: // DATA_LOSS
-		return true
-	default:
-		return false
 	}
 }
 

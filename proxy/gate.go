@@ -42,18 +42,18 @@ type Gate struct {
 	budget   budget
 	logger   *slog.Logger
 
-	mu       sync.Mutex
-	queue    queue
-	ramp     ramp
-	totals   [len(outcomes)]uint64
-	longest  time.Duration // of all holds that ended
-	timer    *time.Timer
-	alarm    time.Time // when timer fires; zero when it is not set
-	served   bool      // the pod was ready once
-	refusing Reason    // why, while Refusing
-	refuse   bool      // draining: what would have to be held is refused
-	backlog  backlog
-	tempo    tempo
+	mu         sync.Mutex
+	queue      queue
+	ramp       ramp
+	totals     [len(outcomes)]uint64
+	longest    time.Duration // of all holds that ended
+	timer      *time.Timer
+	alarm      time.Time // when timer fires; zero when it is not set
+	served     bool      // the pod was ready once
+	refusing   Reason    // why, while Refusing
+	refuseHeld bool      // draining: what would have to be held is refused
+	backlog    backlog
+	tempo      tempo
 }
 
 // limitedBit is in the position of a gate that passes with a concurrency limit in force.
@@ -136,7 +136,7 @@ func (g *Gate) Follow(m health.Move) {
 func (g *Gate) Hold() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.turn(Holding)
+	g.move(Holding)
 }
 
 // Refuse refuses all who are held, and every request from now on, with reason.
@@ -144,7 +144,7 @@ func (g *Gate) Refuse(reason Reason) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refusing = reason
-	g.turn(Refusing)
+	g.move(Refusing)
 	g.dismiss(Refused)
 }
 
@@ -157,7 +157,7 @@ func (g *Gate) Ramp(n int) {
 	}
 	g.ramp.begin(n)
 	g.tempo.begin(time.Now())
-	g.turn(Ramping)
+	g.move(Ramping)
 	g.release()
 	g.backlog.announce = g.backlog.owed > 0
 }
@@ -166,8 +166,8 @@ func (g *Gate) Ramp(n int) {
 func (g *Gate) Drain(held HeldPolicy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refuse = held == RefuseHeld
-	if g.refuse {
+	g.refuseHeld = held == RefuseHeld
+	if g.refuseHeld {
 		g.dismiss(Drained)
 	}
 }
@@ -263,14 +263,7 @@ func (g *Gate) refusal() Reason {
 	return g.refusing
 }
 
-// turn moves the gate, and tells the log. The caller holds the lock.
-func (g *Gate) turn(to Mode) {
-	if g.Mode() != to {
-		g.move(to)
-	}
-}
-
-// move puts the gate in a position, which may be the one it is in. The caller holds the lock.
+// move puts the gate in a position, which may be the one it is in, and tells the log if it is another. The caller holds the lock.
 func (g *Gate) move(to Mode) {
 	from, position := g.Mode(), int32(to) //nolint:gosec // 0 to 3
 	if to == Passing && g.ramp.limited() {

@@ -38,7 +38,7 @@ func (g *Gate) Snapshot() GateSnapshot {
 		Mode: g.Mode(), Permits: g.ramp.permits, Permitted: g.ramp.given, Limit: g.settings.Concurrency.Limit, InFlight: g.inFlight.Load(),
 		Held: g.queue.len(), HeldBytes: g.budget.used.Load(), HeldBytesLimit: g.budget.limit.Load(),
 		LongestHeld: g.queue.longest(now), LongestHold: g.longest,
-		Outcomes: make(map[Outcome]uint64, len(g.totals)), Draining: g.refuse,
+		Outcomes: make(map[Outcome]uint64, len(g.totals)), Draining: g.refuseHeld,
 	}
 	for outcome, n := range g.totals {
 		s.Outcomes[Outcome(outcome)] = n

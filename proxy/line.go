@@ -86,7 +86,7 @@ func (g *Gate) admit(t *Ticket, body *Body, now time.Time, remaining time.Durati
 		g.ramp.give(t, now)
 
 		return Proceed, true
-	case g.refuse:
+	case g.refuseHeld:
 		return Drained, true
 	case g.queue.len() >= g.settings.Hold.MaxRequests:
 		return Full, true

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -117,69 +115,9 @@ func (m *meter) ended(ctx context.Context, e *ending) {
 	m.sent.Add(e.sent)
 }
 
-// label is an attribute set in the forms in which instruments take it, made once: as a slice, since a single option would be put into a new one for each call.
-type label struct {
-	record []metric.RecordOption
-	add    []metric.AddOption
-}
-
-func labelled(attributes ...attribute.KeyValue) label {
-	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
-
-	return label{record: []metric.RecordOption{set}, add: []metric.AddOption{set}}
-}
-
-// maxLabels bounds the attribute sets of one instrument: a backend may answer with any status there is. What comes after them is counted together.
-const maxLabels = 200
-
-// labels keeps the attribute sets that were needed so far, by a number that stands for their values. Reading them costs a load and a look-up.
-type labels struct {
-	make func(key uint32) label
-
-	known atomic.Pointer[map[uint32]label]
-	mu    sync.Mutex
-}
-
-// overflow is the label of what does not fit, as OpenTelemetry names it.
-var overflow = labelled(attribute.Bool("otel.metric.overflow", true))
-
-func (l *labels) get(key uint32) label {
-	if known := l.known.Load(); known != nil {
-		if found, ok := (*known)[key]; ok {
-			return found
-		}
-	}
-
-	return l.add(key)
-}
-
-func (l *labels) add(key uint32) label {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	more := map[uint32]label{}
-	if known := l.known.Load(); known != nil {
-		if found, ok := (*known)[key]; ok {
-			return found
-		}
-		if len(*known) >= maxLabels {
-			return overflow
-		}
-		maps.Copy(more, *known)
-	}
-	more[key] = l.make(key)
-	l.known.Store(&more)
-
-	return more[key]
-}
-
 // requestKey packs what the labels of an HTTP request depend on: 4 bits of method, 2 of version, 6 of cause, 10 of status.
 func requestKey(e *ending) uint32 {
-	why := e.cause
-	if !why.failed() {
-		why = answered // what the status tells need not be told twice
-	}
-
-	return uint32(methodIndex(e.method)) | uint32(versionIndex(e.major, e.minor))<<4 | uint32(why)<<8 | uint32(e.status&0x3ff)<<16 //nolint:gosec // small numbers
+	return uint32(methodIndex(e.method)) | uint32(versionIndex(e.major, e.minor))<<4 | uint32(e.failure())<<8 | uint32(e.status&0x3ff)<<16 //nolint:gosec // small numbers
 }
 
 func requestLabels(key uint32) label {
@@ -201,12 +139,7 @@ func requestLabels(key uint32) label {
 
 // callKey packs what the labels of a gRPC call depend on.
 func callKey(e *ending) uint32 {
-	why := e.cause
-	if !why.failed() {
-		why = answered
-	}
-
-	return uint32(codeIndex(e.grpcStatus)) | uint32(why)<<8 //nolint:gosec // small numbers
+	return uint32(codeIndex(e.grpcStatus)) | uint32(e.failure())<<8 //nolint:gosec // small numbers
 }
 
 func callLabels(key uint32) label {

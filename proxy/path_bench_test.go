@@ -19,12 +19,14 @@ const maxPathAllocations = 40
 // measured beside it.
 func BenchmarkPath(b *testing.B) {
 	backend := leanBackend(b)
+	transport := &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true}
+	b.Cleanup(transport.CloseIdleConnections)
 	floor := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: backend.Host})
 			p.SetXForwarded()
 		},
-		Transport:  &http.Transport{MaxIdleConnsPerHost: 512, DisableCompression: true},
+		Transport:  transport,
 		BufferPool: buffers{},
 	}
 	b.Run("floor", func(b *testing.B) { benchmarkPath(b, serve(b, &http.Server{Handler: floor})) })

@@ -113,7 +113,7 @@ func TestC10AnIdleBackendIsNotPinged(t *testing.T) {
 		go func() { _ = server.Serve(listener) }()
 		settings := defaultSettings()
 		settings.Backend, settings.DialContext = tcp("backend:80"), inner.DialContext
-		settings.GRPC = settings.Backend // said by hand, so that nobody needs to find out on a connection of its own
+		settings.GRPC = settings.Backend      // said by hand, so that nobody needs to find out on a connection of its own
 		settings.IdleTimeout = 24 * time.Hour // so that it is the same connection all the time
 		settings.Timeouts.TunnelIdle = 0
 		gate := NewGate(GateSettings{Hold: DefaultHold(), Memory: 64 << 20, Concurrency: DefaultConcurrency()})

@@ -75,7 +75,7 @@ func (r *ramp) calm() {
 
 // found says whether the ramp has grown to the limit, so that nothing but the limit keeps anybody waiting.
 func (r *ramp) found() bool {
-	return (r.ceiling > 0 && r.permits >= r.ceiling) || (r.adaptive && r.congested)
+	return r.resting() || (r.adaptive && r.congested)
 }
 
 // free says whether a permit is left.
@@ -83,7 +83,7 @@ func (r *ramp) free() bool {
 	return r.out.n < r.permits && (r.ceiling == 0 || r.given < r.ceiling)
 }
 
-// resting says whether a fixed limit is in force and nothing has made it shrink. It is of interest only while the gate passes.
+// resting says whether a fixed limit is in force and reached: once the gate passes, that nothing has made it shrink.
 func (r *ramp) resting() bool { return r.ceiling > 0 && r.permits >= r.ceiling }
 
 // stamp gives the plain permits that are out a time, since from now on they may be written off.

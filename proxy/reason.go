@@ -67,22 +67,11 @@ const (
 	BodyLimit
 )
 
-// gRPC status codes, as far as they are used here.
-const (
-	grpcInvalidArgument   = 3
-	grpcDeadlineExceeded  = 4
-	grpcPermissionDenied  = 7
-	grpcResourceExhausted = 8
-	grpcUnimplemented     = 12
-	grpcInternal          = 13
-	grpcUnavailable       = 14
-)
-
 type reasonFacts struct {
 	name   string
 	status int
 	grpc   int
-	retry  bool // the caller may come back with the same request
+	retry  bool // the same request may succeed later, and was not delivered
 	title  string
 }
 
@@ -138,12 +127,6 @@ func (r Reason) String() string {
 
 // MarshalText implements [encoding.TextMarshaler].
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// Status returns the HTTP status of the answer.
-func (r Reason) Status() int { return reasons[r].status }
-
-// Retryable says whether the same request may succeed later, and was not delivered.
-func (r Reason) Retryable() bool { return reasons[r].retry }
 
 // blamesBackend says, of a reason that one of our clocks gave, whether it was the backend that let the time pass.
 func (r Reason) blamesBackend() bool { return r != TunnelIdleTimeout && r != WriteStallTimeout }

@@ -9,16 +9,13 @@ import (
 )
 
 // Rejection is an answer by Pilotlight itself. It renders as HTTP (RFC 9457) and as gRPC (trailers only).
-type Rejection struct { //nolint:errname // it is an answer first
+type Rejection struct {
 	Reason Reason
 	// Detail says which limit it was, where there is one to name; empty otherwise.
 	Detail string
 	// RetryAfter is when to come back, in whole seconds of at least 1, for reasons that are retryable.
 	RetryAfter time.Duration
 }
-
-// Error implements [error].
-func (r *Rejection) Error() string { return reasons[r.Reason].title }
 
 // problem is the body of an HTTP rejection.
 type problem struct {

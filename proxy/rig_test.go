@@ -190,14 +190,3 @@ func (r *rig) quiet() bool {
 
 	return s.Held == 0 && s.HeldBytes == 0 && s.InFlight == 0 && s.Permitted == 0
 }
-
-// bothTransports runs a test for each way of HTTP/1 to the backend.
-func bothTransports(t *testing.T, name string, test func(*testing.T, Transport)) {
-	t.Helper()
-	for _, kind := range TransportValues() {
-		t.Run(name+"/"+kind.String(), func(t *testing.T) {
-			t.Parallel()
-			test(t, kind)
-		})
-	}
-}

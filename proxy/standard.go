@@ -10,6 +10,8 @@ import (
 	"net/http/httputil"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -32,9 +34,9 @@ func (c attemptContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// attemptOf returns the attempt that a request of the reverse proxy belongs to.
-func attemptOf(r *http.Request) *attempt {
-	a, _ := r.Context().Value(attemptKey{}).(*attempt)
+// attemptOf returns the attempt for which something is done by the reverse proxy, or nil.
+func attemptOf(ctx context.Context) *attempt {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
 
 	return a
 }
@@ -52,7 +54,7 @@ type standardFailure struct {
 // Unwrap lets [http.ResponseController] reach what is below.
 func (f *standardFailure) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// standard forwards the request by the standard library's reverse proxy, which calls back: rewrite, head, failed.
+// standard forwards the request by the standard library's reverse proxy, which calls back, as [Handler.newProxy] says.
 func (a *attempt) standard() error {
 	x := a.x
 	ctx, cancel := context.WithCancel(x.r.Context())
@@ -115,7 +117,7 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 			} else {
 				p.Out.URL.Opaque, p.Out.URL.RawQuery, p.Out.URL.ForceQuery = text, "", false
 			}
-			a := attemptOf(p.In)
+			a := attemptOf(p.In.Context())
 			keepHeaders(p.Out, p.In)
 			fields := a.outgoing()
 			for _, field := range fields {
@@ -131,7 +133,7 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 			}
 			preventReplay(p.Out)
 		},
-		ModifyResponse: func(res *http.Response) error { return attemptOf(res.Request).standardHead(res) },
+		ModifyResponse: func(res *http.Response) error { return attemptOf(res.Request.Context()).standardHead(res) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if failure, ok := w.(*standardFailure); ok {
 				failure.err = err
@@ -180,7 +182,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	}
 	b.a.read(p[:n], err, b.res.Trailer)
 
-	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
+	return n, err
 }
 
 // keepHeaders restores what the reverse proxy takes away.
@@ -192,7 +194,7 @@ func keepHeaders(out, in *http.Request) {
 	}
 	// HTTP/2 by upgrade would take the connection out of our hands.
 	delete(out.Header, "Http2-Settings")
-	if strings.EqualFold(out.Header.Get("Upgrade"), "h2c") {
+	if httpguts.HeaderValuesContainsToken(out.Header["Upgrade"], "h2c") {
 		delete(out.Header, "Upgrade")
 		delete(out.Header, "Connection")
 	}

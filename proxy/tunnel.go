@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 )
@@ -20,7 +19,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Read(p)
 	t.clock.moved()
 
-	return n, err //nolint:wrapcheck // a reader hands on io.EOF as it is
+	return n, err
 }
 
 // Write implements [io.Writer].
@@ -28,17 +27,11 @@ func (t *tunnel) Write(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Write(p)
 	t.clock.moved()
 
-	return n, err //nolint:wrapcheck // a writer hands errors on
+	return n, err
 }
 
 // CloseWrite hands on the client's half-close, after which the backend may still speak.
-func (t *tunnel) CloseWrite() error {
-	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // as above
-	}
-
-	return t.Close()
-}
+func (t *tunnel) CloseWrite() error { return closeWrite(t.ReadWriteCloser) }
 
 // connect joins the client's connection with the backend's, which has switched to another protocol, until both sides have said their last.
 func (a *attempt) connect(header http.Header) error {
@@ -76,11 +69,11 @@ func (a *attempt) connect(header http.Header) error {
 	return nil
 }
 
-// closeWrite tells the client that the backend has said its last; what cannot be closed by halves is closed.
-func closeWrite(client net.Conn) error {
-	if half, ok := client.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // told apart from nil only
+// closeWrite tells the other end that this one has said its last; what cannot be closed by halves is closed.
+func closeWrite(conn io.Closer) error {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 
-	return client.Close() //nolint:wrapcheck // as above
+	return conn.Close()
 }

@@ -40,6 +40,10 @@ func judgeGRPC(status string) (verdict circuit.Verdict, busy bool) {
 	case "2", "13", "14", "15": // UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS
 		return circuit.Bad, false
 	default:
+		if codeIndex(status) == grpcUnknown {
+			return circuit.Bad, false // what is no status
+		}
+
 		return circuit.Good, false
 	}
 }

@@ -22,6 +22,9 @@ const (
 	longestPause = 5 * time.Second
 )
 
+// repetition is how every delivery is repeated that the collector was too busy for. Each of the four exporters has a type of its own for it, all of one form.
+var repetition = otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: deliveryLimit}
+
 // newPush makes what pushes the metrics to their collector.
 func newPush(c Config, known *collector) (*sdk.PeriodicReader, error) {
 	var exporter sdk.Exporter
@@ -31,7 +34,7 @@ func newPush(c Config, known *collector) (*sdk.PeriodicReader, error) {
 		options := []otlpmetrichttp.Option{
 			otlpmetrichttp.WithEndpoint(address.Host), otlpmetrichttp.WithURLPath(address.Base + "/v1/metrics"),
 			otlpmetrichttp.WithTimeout(deliveryLimit),
-			otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: deliveryLimit}),
+			otlpmetrichttp.WithRetry(repetition),
 		}
 		if !address.TLS {
 			options = append(options, otlpmetrichttp.WithInsecure())
@@ -41,7 +44,7 @@ func newPush(c Config, known *collector) (*sdk.PeriodicReader, error) {
 		options := []otlpmetricgrpc.Option{
 			otlpmetricgrpc.WithEndpoint(address.Host), otlpmetricgrpc.WithTimeout(deliveryLimit),
 			otlpmetricgrpc.WithDialOption(grpc.WithDisableServiceConfig()),
-			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: deliveryLimit}),
+			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig(repetition)),
 		}
 		if !address.TLS {
 			options = append(options, otlpmetricgrpc.WithInsecure())

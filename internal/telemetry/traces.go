@@ -67,7 +67,7 @@ func newSpanExporter(c TracesConfig) (sdk.SpanExporter, error) {
 		options := []otlptracehttp.Option{
 			otlptracehttp.WithEndpoint(address.Host), otlptracehttp.WithURLPath(address.Base + "/v1/traces"),
 			otlptracehttp.WithTimeout(deliveryLimit),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: deliveryLimit}),
+			otlptracehttp.WithRetry(otlptracehttp.RetryConfig(repetition)),
 		}
 		if !address.TLS {
 			options = append(options, otlptracehttp.WithInsecure())
@@ -78,7 +78,7 @@ func newSpanExporter(c TracesConfig) (sdk.SpanExporter, error) {
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(address.Host), otlptracegrpc.WithTimeout(deliveryLimit),
 		otlptracegrpc.WithDialOption(grpc.WithDisableServiceConfig()), // a collector's DNS need not answer a second question
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: deliveryLimit}),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig(repetition)),
 	}
 	if !address.TLS {
 		options = append(options, otlptracegrpc.WithInsecure())

@@ -78,7 +78,7 @@ func (e *Exchange) awaitContinue() error {
 		return nil
 	}
 
-	return err //nolint:wrapcheck // it stands for the connection
+	return err
 }
 
 // noAnswer is the error for an answer that did not come, or not whole.

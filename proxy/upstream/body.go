@@ -57,7 +57,7 @@ func (e *Exchange) readBody(p []byte) (int, error) {
 
 		return n, err
 	case b.untilEnd:
-		return e.conn.r.Read(p) //nolint:wrapcheck // a reader hands on io.EOF as it is
+		return e.conn.r.Read(p)
 	case b.left == 0:
 		return 0, io.EOF
 	}
@@ -72,7 +72,7 @@ func (e *Exchange) readBody(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		return n, io.ErrUnexpectedEOF
 	default:
-		return n, err //nolint:wrapcheck // as above
+		return n, err
 	}
 }
 
@@ -93,7 +93,7 @@ func (e *Exchange) readTrailer() error {
 		case errors.Is(err, io.EOF):
 			return io.ErrUnexpectedEOF
 		case err != nil:
-			return err //nolint:wrapcheck // it stands for the connection
+			return err
 		case endsEmpty(*buffer):
 			if !bytes.HasSuffix(*buffer, []byte("\r\n")) {
 				return errors.New("read trailer: expected it to end with a carriage return and a line feed")

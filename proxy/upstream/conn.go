@@ -19,7 +19,6 @@ type conn struct {
 	raw     syscall.RawConn // nil: nothing can be said about its state
 	ask     func(fd uintptr)
 	heard   bool      // what ask found: there is something to read
-	reused  bool      // an exchange has ended on it
 	expires time.Time // as an unused connection; zero: never
 	sent    uint64    // bytes that were written
 	acked   uint64    // bytes_acked when the connection was new
@@ -49,7 +48,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent += uint64(n) //nolint:gosec // never negative
 
-	return n, err //nolint:wrapcheck // it stands for the connection
+	return n, err
 }
 
 // expired says whether the connection has been unused for so long that the backend may be about to close it.

@@ -94,8 +94,7 @@ func appendHeader(to []byte, r *Request) ([]byte, error) {
 func (r *Request) leaves(name string) bool {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch canonical {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
-		"Content-Length", "Expect", "Host":
+	case "Http2-Settings", "Content-Length", "Expect", "Host":
 		return true
 	}
 	for _, field := range r.Fields {
@@ -104,22 +103,17 @@ func (r *Request) leaves(name string) bool {
 		}
 	}
 
-	return named(r.Header["Connection"], canonical)
+	return ofOneHop(canonical) || httpguts.HeaderValuesContainsToken(r.Header["Connection"], canonical)
 }
 
-// named says whether Connection names the header, which makes it one of this hop.
-func named(connection []string, canonical string) bool {
-	for _, value := range connection {
-		for value != "" {
-			var token string
-			token, value, _ = strings.Cut(value, ",")
-			if strings.EqualFold(textproto.TrimString(token), canonical) {
-				return true
-			}
-		}
+// ofOneHop says whether the header, by its canonical name, is for one hop whatever Connection says.
+func ofOneHop(canonical string) bool {
+	switch canonical {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	default:
+		return false
 	}
-
-	return false
 }
 
 func appendField(to []byte, name, value string) []byte {

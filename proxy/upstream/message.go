@@ -108,13 +108,8 @@ func (m *message) frame() error {
 		return nil // all of it is for the client
 	}
 	for name := range m.header {
-		switch name {
-		case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		if ofOneHop(name) || httpguts.HeaderValuesContainsToken(connection, name) {
 			delete(m.header, name)
-		default:
-			if len(connection) > 0 && named(connection, name) {
-				delete(m.header, name)
-			}
 		}
 	}
 

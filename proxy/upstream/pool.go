@@ -46,7 +46,7 @@ func (p *pool) pop() *conn {
 
 // put takes c back. limit is for how long the backend keeps an unused connection; 0 when it does not say.
 func (p *pool) put(c *conn, limit time.Duration) {
-	c.reused, c.expires = true, time.Time{}
+	c.expires = time.Time{}
 	if p.timeout > 0 && (limit == 0 || p.timeout < limit) {
 		limit = p.timeout
 	}

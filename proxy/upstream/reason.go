@@ -1,6 +1,6 @@
 package upstream
 
-import "fmt"
+import "github.com/pilotlight-proxy/pilotlight/internal/units"
 
 // Reason is why an exchange brought no answer.
 type Reason int
@@ -18,7 +18,7 @@ const (
 	Malformed
 )
 
-var reasonNames = [...]string{
+var reasonNames = units.Names[Reason]{
 	NotConnected: "not_connected",
 	Unfit:        "unfit",
 	BodyBroken:   "body_broken",
@@ -27,23 +27,10 @@ var reasonNames = [...]string{
 }
 
 // ReasonValues lists every value, in order.
-func ReasonValues() []Reason {
-	values := make([]Reason, len(reasonNames))
-	for i := range values {
-		values[i] = Reason(i)
-	}
-
-	return values
-}
+func ReasonValues() []Reason { return reasonNames.Values() }
 
 // String returns the code used in logs.
-func (r Reason) String() string {
-	if r < 0 || int(r) >= len(reasonNames) {
-		return fmt.Sprintf("Reason(%d)", int(r))
-	}
-
-	return reasonNames[r]
-}
+func (r Reason) String() string { return reasonNames.Of(r) }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

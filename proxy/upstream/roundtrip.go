@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // RoundTrip implements [http.RoundTripper]: the same exchanges for callers that have no use for their speed. The backend is the one of the settings, whatever the URL says.
@@ -22,7 +24,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Opaque != "" {
 		request.Target = r.URL.Opaque
 	}
-	if connection := r.Header["Connection"]; named(connection, "Upgrade") {
+	if httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") {
 		request.Upgrade = r.Header.Get("Upgrade")
 	}
 	if r.Body != nil && r.Body != http.NoBody {

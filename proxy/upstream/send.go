@@ -98,7 +98,7 @@ func (e *Exchange) inline() error {
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	default:
-		return err //nolint:wrapcheck // the caller's own
+		return err
 	}
 }
 

@@ -45,7 +45,7 @@ func (t *Transport) connect(ctx context.Context, w Watcher) (*conn, error) {
 	if err := w.Dialed(); err != nil {
 		_ = made.Close()
 
-		return nil, err //nolint:wrapcheck // the caller's own
+		return nil, err
 	}
 
 	return newConn(made), nil

@@ -9,18 +9,18 @@ type Tunnel struct{ conn *conn }
 func (e *Exchange) Tunnel() *Tunnel { return &Tunnel{e.conn} }
 
 // Read implements [io.Reader].
-func (t *Tunnel) Read(p []byte) (int, error) { return t.conn.r.Read(p) } //nolint:wrapcheck // a reader hands on io.EOF as it is
+func (t *Tunnel) Read(p []byte) (int, error) { return t.conn.r.Read(p) }
 
 // Write implements [io.Writer].
-func (t *Tunnel) Write(p []byte) (int, error) { return t.conn.Conn.Write(p) } //nolint:wrapcheck // it stands for the connection
+func (t *Tunnel) Write(p []byte) (int, error) { return t.conn.Conn.Write(p) }
 
 // Close implements [io.Closer].
-func (t *Tunnel) Close() error { return t.conn.Close() } //nolint:wrapcheck // it stands for the connection
+func (t *Tunnel) Close() error { return t.conn.Close() }
 
 // CloseWrite hands on a half-close. A connection that cannot be closed by halves is closed.
 func (t *Tunnel) CloseWrite() error {
 	if half, ok := t.conn.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // it stands for the connection
+		return half.CloseWrite()
 	}
 
 	return t.Close()
