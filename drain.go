@@ -24,6 +24,12 @@ type drain struct {
 // lastWords is what a drain leaves of its limit for the refusals of those who are still held to be written.
 const lastWords = 500 * time.Millisecond
 
+// lookForTunnels is how often a drain looks whether the last tunnel has ended.
+const lookForTunnels = 50 * time.Millisecond
+
+// parting is how long clients have, once each answer closes its connection, to learn of it by an answer: an unused connection can only be cut. A drain without a settling time has none.
+const parting = time.Second
+
 // beginDrain begins the drain, unless it has begun already.
 func (p *pilot) beginDrain(reason string) {
 	p.leaving.once.Do(func() {
@@ -45,7 +51,7 @@ func (p *pilot) drain(ctx context.Context) error {
 	settled := p.leaving.begun.Add(p.leaving.config.Settle.Std())
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	settle := time.NewTimer(time.Until(settled))
+	settle := time.NewTimer(time.Until(settled.Add(min(parting, p.leaving.config.Settle.Std()))))
 	defer settle.Stop()
 	select {
 	case <-settle.C:
@@ -78,5 +84,20 @@ func (p *pilot) shutdown(ctx context.Context) (finished bool) {
 	}
 	ending.Wait()
 
-	return !late.Load()
+	return !late.Load() && p.tunnelsEnd(ctx)
+}
+
+// tunnelsEnd waits for the connections that have been switched to another protocol, of which net/http knows nothing any more.
+func (p *pilot) tunnelsEnd(ctx context.Context) bool {
+	look := time.NewTicker(lookForTunnels)
+	defer look.Stop()
+	for p.gate.Snapshot().InFlight > 0 {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+
+	return true
 }

@@ -221,6 +221,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		LivePath:          func(path string) bool { return path == "/metrics" || p.pathway(path).live },
 		Lost:              p.keeper.Lost,
 		Suspect:           p.watch.Look,
+		State:             p.machine.Pod,
 		ServerTiming:      c.Telemetry.ServerTiming,
 		Meter:             p.telemetry.Meter(),
 		Tracer:            p.telemetry.Tracer(),

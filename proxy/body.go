@@ -121,6 +121,14 @@ func (b *Body) received() int64 {
 // small says whether the body is so small that it is read as a whole before anything else happens to it.
 func (b *Body) small() bool { return b.length > 0 && b.length <= smallBody }
 
+// ready says whether some of the body is there, so that to read it is not to wait.
+func (b *Body) ready() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.off < len(b.buf) || b.err != nil || (!b.touched && !b.expects && bodyBegan(b.request))
+}
+
 // awaited says whether the client waits for a word before it sends the body.
 func (b *Body) awaited() bool {
 	b.mu.Lock()

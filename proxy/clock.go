@@ -10,6 +10,7 @@ type wait uint8
 
 const (
 	uploading  wait = iota // the backend has been given bytes of the request and has not asked for more
+	sending                // the client has more of its body to send
 	awaiting               // all was sent, and the answer's body has not begun
 	streaming              // the reader waits for more of the answer
 	tunnelling             // no byte came either way since
@@ -18,7 +19,7 @@ const (
 )
 
 // timesUp are the reasons of the waits, in their order.
-var timesUp = [waits]Reason{UploadIdleTimeout, FirstByteTimeout, StreamIdleTimeout, TunnelIdleTimeout, WriteStallTimeout}
+var timesUp = [waits]Reason{UploadIdleTimeout, BodyIdleTimeout, FirstByteTimeout, StreamIdleTimeout, TunnelIdleTimeout, WriteStallTimeout}
 
 // clock watches one attempt: each wait by itself, so that time in which the client does not read or send counts against nobody but it.
 // A gRPC call whose caller has not half-closed is open: it may be silent for as long as a tunnel. All methods may be called concurrently.
@@ -58,7 +59,7 @@ func moment() instant { return instant(time.Since(epoch)) | 1 }
 // start begins the watch over a.
 func (c *clock) start(limits TimeoutsConfig, a *attempt) {
 	c.limits = [waits]time.Duration{
-		limits.UploadIdle.Std(), limits.FirstByte.Std(), limits.StreamIdle.Std(), limits.TunnelIdle.Std(), limits.WriteStall.Std(),
+		limits.UploadIdle.Std(), limits.BodyIdle.Std(), limits.FirstByte.Std(), limits.StreamIdle.Std(), limits.TunnelIdle.Std(), limits.WriteStall.Std(),
 	}
 	c.attempt, c.open = a, a.x.grpc && a.x.body != nil
 	c.mu.Lock()
@@ -101,12 +102,16 @@ func (c *clock) asked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end(uploading)
+	if !c.open && !c.answered && !c.complete {
+		c.begin(sending)
+	}
 }
 
 // gave says that the backend's side got bytes of the request, of which ended says that no more will come from the caller.
 func (c *clock) gave(ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.end(sending)
 	if ended {
 		c.close()
 	}
@@ -126,6 +131,7 @@ func (c *clock) sent() {
 	}
 	c.complete = true
 	c.end(uploading)
+	c.end(sending)
 	c.close()
 	if !c.answered {
 		c.begin(awaiting)
@@ -148,6 +154,7 @@ func (c *clock) got() {
 	defer c.mu.Unlock()
 	c.reading, c.answered = false, true
 	c.end(uploading) // who answers early may leave the rest of an upload where it is
+	c.end(sending)
 	c.end(awaiting)
 	c.end(streaming)
 	c.touch()

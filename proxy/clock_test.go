@@ -73,6 +73,33 @@ func slowSenderIsNotABackendThatTakesNothing(t *testing.T, transport Transport) 
 }
 
 // TestClientThatReadsNothingLosesItsAnswer has a backend with a large answer, which is not to blame. On HTTP/2 a neighbour on the connection is not disturbed.
+// TestClientThatStopsSendingGivesItsPlaceUp has one that announces a body and never ends it, while another waits for its permit. The standard transport cannot be
+// tested: cancelled, it waits until its reader of the body returns.
+func TestClientThatStopsSendingGivesItsPlaceUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, end := memoryRig(t, echo, func(s *Settings, gate *GateSettings) {
+			s.Timeouts.BodyIdle = units.Duration(5 * time.Second)
+			gate.Concurrency.Limit = units.Auto[int]{Value: 1, Set: true}
+		})
+		defer end()
+		open(r.gate)
+		body, client := io.Pipe()
+		defer shut(client)
+		stopped := make(chan answer, 1)
+		go func() { stopped <- r.send(t.Context(), http.MethodPost, "/", body) }()
+		_, _ = io.WriteString(client, "some of it")
+		synctest.Wait()
+		began := time.Now()
+		if got := r.send(t.Context(), http.MethodGet, "/", nil); got.status != http.StatusOK || time.Since(began) != 5*time.Second {
+			t.Errorf("the other one got %+v after %v", got, time.Since(began))
+		}
+		if got := <-stopped; got.status != http.StatusRequestTimeout || !strings.Contains(got.body, "body_idle_timeout") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestClientThatReadsNothingLosesItsAnswer(t *testing.T) {
 	t.Parallel()
 	perTransport(t, clientThatReadsNothingLosesItsAnswer)

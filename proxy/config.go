@@ -28,6 +28,8 @@ type LimitsConfig struct {
 type TimeoutsConfig struct {
 	// UploadIdle is the longest that the backend may take no byte of the request, before it answers. One that takes less than 32KiB in that time may count as taking none.
 	UploadIdle units.Duration `yaml:"upload_idle"`
+	// BodyIdle is the longest that a client may send no byte of its body, before an answer has begun. It does not hold for a gRPC call that is open, which may be silent for as long as TunnelIdle.
+	BodyIdle units.Duration `yaml:"body_idle"`
 	// FirstByte runs from the last byte of the request sent to the first body byte of the answer.
 	FirstByte units.Duration `yaml:"first_byte"`
 	// StreamIdle is the longest silence of the backend after the first body byte.
@@ -104,6 +106,7 @@ func DefaultLimits() LimitsConfig {
 func DefaultTimeouts() TimeoutsConfig {
 	return TimeoutsConfig{
 		UploadIdle: units.Duration(2 * time.Minute),
+		BodyIdle:   units.Duration(5 * time.Minute),
 		FirstByte:  units.Duration(5 * time.Minute),
 		StreamIdle: units.Duration(2 * time.Minute),
 		TunnelIdle: units.Duration(time.Hour),

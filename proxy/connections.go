@@ -86,6 +86,20 @@ type clientConn struct {
 
 	clients *connections
 	closed  atomic.Bool
+	end     [4]byte // the last bytes that were read. They belong to whoever reads
+}
+
+// Read implements [net.Conn].
+func (c *clientConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n >= len(c.end) {
+		copy(c.end[:], p[n-len(c.end):n])
+	} else if n > 0 {
+		copy(c.end[:], c.end[n:])
+		copy(c.end[len(c.end)-n:], p[:n])
+	}
+
+	return n, err //nolint:wrapcheck // a connection hands errors on
 }
 
 // Close implements [net.Conn].

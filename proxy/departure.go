@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -22,6 +23,14 @@ type clientKey struct{}
 // withClient keeps the client's connection where exchanges find it.
 func withClient(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, clientKey{}, conn)
+}
+
+// bodyBegan says, of an HTTP/1 request of which nothing but its head has been taken, whether some of its body has been read from the client's connection as well. Where that
+// cannot be known it is taken not to have been.
+func bodyBegan(r *http.Request) bool {
+	counted, _ := r.Context().Value(clientKey{}).(*clientConn)
+
+	return counted != nil && r.TLS == nil && r.ProtoMajor == 1 && string(counted.end[:]) != "\r\n\r\n"
 }
 
 // clientSocket returns the socket of the client whose request has that context, or nil where there is none to look at.

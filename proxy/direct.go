@@ -56,7 +56,7 @@ func (a *attempt) describe() {
 	}
 	if a.x.body != nil {
 		a.request.Body, a.request.Length = &a.upload, a.x.body.length
-		a.request.Expect = a.x.body.awaited()
+		a.request.Ready, a.request.Expect = a.x.body.ready(), a.x.body.awaited()
 	} else if in.ProtoMajor == 1 && httpguts.HeaderValuesContainsToken(in.Header["Connection"], "upgrade") {
 		// HTTP/2 by upgrade would take the connection out of our hands.
 		if to := strings.Join(in.Header["Upgrade"], ", "); !httpguts.HeaderValuesContainsToken(in.Header["Upgrade"], "h2c") {
@@ -79,6 +79,9 @@ func (a *attempt) Sent() { a.clock.sent() }
 
 // Interim implements [upstream.Watcher].
 func (a *attempt) Interim(status int, header http.Header) {
+	if !a.x.r.ProtoAtLeast(1, 1) {
+		return // HTTP/1.0 knows none
+	}
 	to := a.x.answer.Header()
 	maps.Copy(to, header)
 	a.x.answer.WriteHeader(status)

@@ -173,6 +173,28 @@ func TestEarlyAnswerDoesNotWaitForTheUpload(t *testing.T) {
 	})
 }
 
+// TestEarlyAnswerComesBeforeAnyByteOfASmallBody has a client that announces a few bytes and waits to hear what the backend says.
+func TestEarlyAnswerComesBeforeAnyByteOfASmallBody(t *testing.T) {
+	settles(t)
+	perTransport(t, func(t *testing.T, transport Transport) {
+		r := socketRig(t, rawBackend(t, func(n int, conn net.Conn, head string, rest *bufio.Reader) {
+			refuseEarly(n, conn, head, rest)
+			_, _ = io.Copy(io.Discard, rest)
+		}), over(transport))
+		open(r.gate)
+		conn, _ := r.raw(t, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")
+		begun := time.Now()
+		if got := readAnswer(conn); got.err != nil || got.status != http.StatusRequestEntityTooLarge || got.body != tooLarge {
+			t.Errorf("%+v", got)
+		}
+		if took := time.Since(begun); took > discardIdle/2 {
+			t.Errorf("the answer came after %s", took)
+		}
+		shut(conn)
+		until(t, "quiet", r.quiet)
+	})
+}
+
 // TestBackendThatBreaksDuringAnUploadIsBroken is the opposite: the same end of the connection, without an answer.
 func TestBackendThatBreaksDuringAnUploadIsBroken(t *testing.T) {
 	settles(t)

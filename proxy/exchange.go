@@ -118,6 +118,9 @@ func (x *exchange) suspect() {
 // refuse answers instead of the backend.
 func (x *exchange) refuse(reason Reason) {
 	rejection := &Rejection{Reason: reason, Detail: x.h.limitOf(reason), RetryAfter: x.h.gate.retryAfter()}
+	if x.h.settings.State != nil {
+		rejection.State = x.h.settings.State().String()
+	}
 	x.h.logger.Debug("request refused", "reason", reason.String())
 	x.cause = because(reason)
 	x.h.meter.refused(x.span.context(), reason)

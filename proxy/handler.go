@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
 )
@@ -66,6 +67,8 @@ type Settings struct {
 	Lost func(cause error)
 	// Suspect is called when an exchange broke: somebody should look at the backend now.
 	Suspect func()
+	// State is that of the pod, for those who are refused. Nil leaves it out.
+	State func() health.State
 	// ServerTiming adds the times that a request was held and spent in the backend to HTTP answers.
 	ServerTiming bool
 	// Meter makes the instruments that record users' requests, Tracer and Propagator their traces. Nil records nothing, and touches no header.

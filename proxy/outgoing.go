@@ -55,7 +55,7 @@ func (a *attempt) outgoing() []upstream.Field {
 		fields = append(fields, upstream.Field{Name: loopHeader, Value: passed})
 	}
 	fields = append(fields, upstream.Field{Name: loopHeader, Value: x.h.instance})
-	if _, ok := in.Header["X-Request-Id"]; !ok {
+	if _, ok := in.Header["X-Request-Id"]; !ok || in.Header["Connection"] != nil { // one who names it there cannot make it vanish
 		fields = append(fields, upstream.Field{Name: "X-Request-Id", Value: x.requestID()})
 	}
 

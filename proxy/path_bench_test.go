@@ -38,7 +38,7 @@ func BenchmarkPath(b *testing.B) {
 			handler := NewHandler(settings)
 			b.Cleanup(handler.Close)
 			passing(settings.Gate)
-			allocations := benchmarkPath(b, serve(b, handler.Server()))
+			allocations := benchmarkPath(b, serve(b, handler.Server(), handler.Limit))
 			if kind == Direct && allocations > maxPathAllocations {
 				b.Errorf("%d allocations a request, expected at most %d", allocations, maxPathAllocations)
 			}

@@ -39,6 +39,8 @@ const (
 	BackendBroke
 	// UploadIdleTimeout means: the backend took no more of the request.
 	UploadIdleTimeout
+	// BodyIdleTimeout means: the client sent no more of its body.
+	BodyIdleTimeout
 	// FirstByteTimeout means: the backend took the request and did not begin an answer in time.
 	FirstByteTimeout
 	// StreamIdleTimeout means: the backend began an answer and fell silent.
@@ -91,6 +93,7 @@ var reasons = [...]reasonFacts{
 	LocalExhausted:    {"local_exhausted", http.StatusServiceUnavailable, grpcUnavailable, true, "the proxy has no free connection to the model server"},
 	BackendBroke:      {"backend_broke", http.StatusBadGateway, grpcUnavailable, false, "the model server broke the connection"},
 	UploadIdleTimeout: {"upload_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server took no byte of the request for timeouts.upload_idle"},
+	BodyIdleTimeout:   {"body_idle_timeout", http.StatusRequestTimeout, grpcDeadlineExceeded, false, "the client sent no byte of its body for timeouts.body_idle"},
 	FirstByteTimeout:  {"first_byte_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server did not answer within timeouts.first_byte"},
 	StreamIdleTimeout: {"stream_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "the model server fell silent for timeouts.stream_idle"},
 	TunnelIdleTimeout: {"tunnel_idle_timeout", http.StatusGatewayTimeout, grpcDeadlineExceeded, false, "no byte went either way for timeouts.tunnel_idle"},
@@ -129,4 +132,6 @@ func (r Reason) String() string {
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // blamesBackend says, of a reason that one of our clocks gave, whether it was the backend that let the time pass.
-func (r Reason) blamesBackend() bool { return r != TunnelIdleTimeout && r != WriteStallTimeout }
+func (r Reason) blamesBackend() bool {
+	return r != TunnelIdleTimeout && r != WriteStallTimeout && r != BodyIdleTimeout
+}

@@ -13,6 +13,8 @@ type Rejection struct {
 	Reason Reason
 	// Detail says which limit it was, where there is one to name; empty otherwise.
 	Detail string
+	// State is that of the pod; empty where nobody knows it.
+	State string
 	// RetryAfter is when to come back, in whole seconds of at least 1, for reasons that are retryable.
 	RetryAfter time.Duration
 }
@@ -24,13 +26,14 @@ type problem struct {
 	Status    int    `json:"status"`
 	Detail    string `json:"detail,omitempty"`
 	Reason    Reason `json:"reason"`
+	State     string `json:"state,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
 }
 
 // WriteHTTP answers with problem details.
 func (r *Rejection) WriteHTTP(w http.ResponseWriter, requestID string) {
 	facts := reasons[r.Reason]
-	body, err := json.Marshal(problem{Type: "about:blank", Title: facts.title, Status: facts.status, Detail: r.Detail, Reason: r.Reason, RequestID: requestID})
+	body, err := json.Marshal(problem{Type: "about:blank", Title: facts.title, Status: facts.status, Detail: r.Detail, Reason: r.Reason, State: r.State, RequestID: requestID})
 	if err != nil {
 		body = nil // strings and numbers always marshal
 	}

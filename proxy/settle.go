@@ -37,13 +37,15 @@ func (x *exchange) settle(err error) (again bool) {
 		x.h.gate.Return(&x.ticket, x.arrived)
 
 		return true
-	case x.r.Context().Err() != nil, x.body != nil && x.body.broken() != nil:
+	case x.r.Context().Err() != nil:
 		x.leave()
 	case isLate:
 		if late.blamesBackend() {
 			x.now.judge.broke()
 		}
 		x.refuse(late)
+	case x.body != nil && x.body.broken() != nil:
+		x.leave()
 	case errors.As(err, &dial):
 		return x.notConnected(dial)
 	case errors.Is(err, errNoHTTP2):

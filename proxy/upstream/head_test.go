@@ -39,17 +39,17 @@ func TestHeadsAreWrittenAsTheyCame(t *testing.T) {
 		{name: "POST without a body", request: Request{Method: "POST", Target: "/", Host: "h"}, want: "POST / HTTP/1.1\nHost: h\nContent-Length: 0\n"},
 		{
 			name:    "known length",
-			request: Request{Method: "POST", Target: "/", Host: "h", Body: strings.NewReader("abc"), Length: 3},
+			request: Request{Method: "POST", Target: "/", Host: "h", Ready: true, Body: strings.NewReader("abc"), Length: 3},
 			want:    "POST / HTTP/1.1\nHost: h\nContent-Length: 3\n",
 		},
 		{
 			name:    "unknown length, with a trailer",
-			request: Request{Method: "POST", Target: "/", Host: "h", Body: strings.NewReader("abc"), Length: -1, Trailer: http.Header{"X-T": nil}},
+			request: Request{Method: "POST", Target: "/", Host: "h", Ready: true, Body: strings.NewReader("abc"), Length: -1, Trailer: http.Header{"X-T": nil}},
 			want:    "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\nTrailer: X-T\n",
 		},
 		{
 			name:    "expectation",
-			request: Request{Method: "POST", Target: "/", Host: "h", Body: strings.NewReader("abc"), Length: 3, Expect: true, Header: http.Header{"Expect": {"other"}}},
+			request: Request{Method: "POST", Target: "/", Host: "h", Ready: true, Body: strings.NewReader("abc"), Length: 3, Expect: true, Header: http.Header{"Expect": {"other"}}},
 			want:    "POST / HTTP/1.1\nHost: h\nContent-Length: 3\nExpect: 100-continue\n",
 		},
 		{
@@ -94,9 +94,9 @@ func TestWhatWouldReadDifferentlyIsNotSent(t *testing.T) {
 		{"value with a carriage return", Request{Header: http.Header{"A": {"x\ry"}}}},
 		{"value with NUL", Request{Header: http.Header{"A": {"x\x00y"}}}},
 		{"field with a line end", Request{Fields: []Field{{"A", "x\ny"}}}},
-		{"trailer that frames", Request{Body: strings.NewReader("x"), Length: -1, Trailer: http.Header{"Content-Length": {"1"}}}},
+		{"trailer that frames", Request{Ready: true, Body: strings.NewReader("x"), Length: -1, Trailer: http.Header{"Content-Length": {"1"}}}},
 		{"upgrade with a line end", Request{Upgrade: "x\r\nA: b"}},
-		{"upgrade with a body", Request{Upgrade: "x", Body: strings.NewReader("x"), Length: 1}},
+		{"upgrade with a body", Request{Upgrade: "x", Ready: true, Body: strings.NewReader("x"), Length: 1}},
 	}
 	for _, tt := range tests {
 		if got := do(transport, &tt.request); reasonOf(got.err) != "unfit" {

@@ -20,6 +20,8 @@ type Request struct {
 	Upgrade string
 	// Body is nil when there is none. It is read by another goroutine if it is not small, which may go on until its Read returns even after the exchange has been closed.
 	Body io.Reader
+	// Ready says that some of Body is there, so that to read it is not to wait. A small body that is ready goes with the head in one write.
+	Ready bool
 	// Length is that of Body in bytes; below 0: not known.
 	Length int64
 	// Trailer has the names of what follows a body of unknown length, and once that was read the values.

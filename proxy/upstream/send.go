@@ -79,12 +79,12 @@ func (e *Exchange) open() error {
 	return nil
 }
 
-// inline adds a body to the head that is so small that both fit in one write. A body of which not all is there at once goes beside:
-// the backend may want to answer before the client has sent it.
+// inline adds a body to the head that is so small that both fit in one write. A body of which nothing, or not all, is there at once goes beside:
+// the backend may want to answer before the client has sent it, and may close the connection while it waits for that.
 func (e *Exchange) inline() error {
 	r, head := e.request, len(*e.opening)
 	e.rest = r.Body != nil
-	if !e.rest || r.Expect || r.Length < 0 || int64(head)+r.Length > maxInline {
+	if !e.rest || r.Expect || !r.Ready || r.Length < 0 || int64(head)+r.Length > maxInline {
 		return nil
 	}
 	*e.opening = slices.Grow(*e.opening, int(r.Length))

@@ -62,7 +62,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			text := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
 			for _, reader := range []io.Reader{bytes.NewReader(text), iotest.HalfReader(bytes.NewReader(text)), iotest.DataErrReader(bytes.NewReader(text))} {
-				request := &Request{Method: "POST", Length: int64(size), Body: reader}
+				request := &Request{Method: "POST", Length: int64(size), Body: reader, Ready: true}
 				if !known {
 					request.Length, request.Trailer = -1, http.Header{"X-T": nil}
 					request.Body = trailing{reader, request.Trailer}
@@ -158,7 +158,7 @@ func TestExpectation(t *testing.T) {
 					t.Errorf("%d bytes of a body that was refused were sent", n)
 				}
 			})
-			if got := do(transport, &Request{Method: "POST", Length: 4, Body: strings.NewReader("body"), Expect: true}); got.status != tt.status || got.err != nil {
+			if got := do(transport, &Request{Method: "POST", Length: 4, Ready: true, Body: strings.NewReader("body"), Expect: true}); got.status != tt.status || got.err != nil {
 				t.Errorf("%+v", got)
 			}
 			if kept := transport.Idle() == 1; kept != tt.reads {
@@ -205,7 +205,7 @@ func TestOnlyWhatWasNeverReadIsSentAgain(t *testing.T) {
 			c := transport.pool.pop()
 			e := Exchange{
 				transport: transport, watcher: silentWatcher{}, into: http.Header{}, conn: c, before: c.sent,
-				request: &Request{Method: "POST", Target: "/", Host: "h", Length: 4, Body: strings.NewReader("body")},
+				request: &Request{Method: "POST", Target: "/", Host: "h", Length: 4, Ready: true, Body: strings.NewReader("body")},
 			}
 			defer e.Close()
 			if tt.again {
@@ -257,7 +257,7 @@ func TestConnectionThatFailsTheFirstWriteIsReplaced(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	transport.pool.idle[0].Conn = deaf{transport.pool.idle[0].Conn}
-	if got := do(transport, &Request{Method: "POST", Length: 4, Body: strings.NewReader("body")}); got.status != http.StatusOK || len(heads()) != 2 {
+	if got := do(transport, &Request{Method: "POST", Length: 4, Ready: true, Body: strings.NewReader("body")}); got.status != http.StatusOK || len(heads()) != 2 {
 		t.Errorf("%+v, the backend got %q", got, heads())
 	}
 }
