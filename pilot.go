@@ -38,6 +38,7 @@ type pilot struct {
 	keeper  *health.Keeper
 	// incarnation is the process that is being warmed, or was.
 	incarnation *health.Incarnation
+	birth       *health.Birth
 	gate        *proxy.Gate
 	breaker     *circuit.Breaker
 	handler     *proxy.Handler
@@ -128,6 +129,7 @@ func (p *pilot) wireHealth() {
 	})
 	identity := health.ListenerIdentity(p.address.Network, p.address.Host)
 	p.incarnation = health.NewIncarnation(identity)
+	p.birth = health.NewBirth(identity, health.ListenerStart)
 	watch := health.WatchSettings{
 		Dial:             p.dial,
 		Identity:         identity,
@@ -234,7 +236,11 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 
 // wirePorts makes what Kubernetes and people look at.
 func (p *pilot) wirePorts() {
-	endpoints := health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load})
+	endpoints := health.NewEndpoints(health.EndpointSettings{
+		Machine: p.machine,
+		Started: p.listening.Load,
+		Restart: &health.Restart{Policy: p.config.Health.RestartBackend, Grace: p.config.Health.RestartGrace.Std(), Machine: p.machine, Birth: p.birth},
+	})
 	services := health.NewGRPC(p.machine, withMetrics(p.telemetry.Page(), endpoints))
 	p.health = &http.Server{
 		Handler:           services,

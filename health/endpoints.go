@@ -15,12 +15,15 @@ type EndpointSettings struct {
 	Machine *Machine
 	// Started tells whether we listen and every step that goes before the backend has ended. It must not wait for anything. nil: started as soon as anybody can ask.
 	Started func() bool
+	// Restart decides what /livez/backend answers; nil: always 200.
+	Restart *Restart
 }
 
-// NewEndpoints returns the handler of the health port: /livez, /startupz and /readyz[?verbose][&model=m]. Everything else is 404, nothing is ever proxied, and no answer waits for anything.
+// NewEndpoints returns the handler of the health port: /livez, /livez/backend, /startupz and /readyz[?verbose][&model=m]. Everything else is 404, nothing is ever proxied, and no answer waits for anything.
 // Answers hold state and condition codes only: whoever reaches the port learns nothing about the configuration.
 //
 //   - /livez is 200 as long as this process can answer; it never depends on the backend.
+//   - /livez/backend is for the liveness probe of the backend's container, and 503 only when a restart is allowed and due.
 //   - /startupz is 200 before the backend starts, because Kubernetes starts the main containers only after a native sidecar has started.
 //   - /readyz is 200 or 503 by the pod's state and the readiness policy. A model that is not known is 404, never 200.
 func NewEndpoints(settings EndpointSettings) http.Handler {
@@ -39,13 +42,15 @@ func (e endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var status int
 	var body string
 	switch path := r.URL.Path; {
-	case path != "/livez" && path != "/startupz" && path != "/readyz":
+	case path != "/livez" && path != "/livez/backend" && path != "/startupz" && path != "/readyz":
 		status, body = http.StatusNotFound, "not found\n"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		status, body = http.StatusMethodNotAllowed, "method not allowed\n"
 	case path == "/livez":
 		status, body = http.StatusOK, "ok\n"
+	case path == "/livez/backend":
+		status, body = e.backend()
 	case path == "/startupz":
 		status, body = e.startupz()
 	default:
@@ -68,6 +73,15 @@ func (e endpoints) startupz() (status int, body string) {
 	}
 
 	return http.StatusServiceUnavailable, "not started\n"
+}
+
+func (e endpoints) backend() (status int, body string) {
+	due, why := e.Restart.Due()
+	if due {
+		return http.StatusServiceUnavailable, "restart asked for: " + why + "\n"
+	}
+
+	return http.StatusOK, "ok: " + why + "\n"
 }
 
 func (e endpoints) readyz(query string) (status int, body string) {

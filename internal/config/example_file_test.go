@@ -17,7 +17,6 @@ func missing() []string {
 		"circuit.rules", "circuit.slow",
 		"drain.quit",
 		"fallback", "fleet",
-		"health.restart_backend", "health.restart_grace",
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests",
