@@ -48,7 +48,7 @@ type pilot struct {
 	// up is called when the backend answers for the first time in a run of the plan.
 	up        atomic.Pointer[func()]
 	listening atomic.Bool
-	leaving   drain
+	leaving   *drain
 
 	secure *certificates // of the data port; nil: no TLS
 	// data is the server of the data port, extra those of the further addresses, in their order.
@@ -70,7 +70,7 @@ const (
 
 // newPilot wires the rooms in the order in which they need each other; where they need each other in a circle, a closure over p closes it.
 func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
-	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP}
+	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP, leaving: newDrain()}
 	p.latest.Store(c)
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {
@@ -239,6 +239,7 @@ func (p *pilot) wirePorts() {
 	endpoints := health.NewEndpoints(health.EndpointSettings{
 		Machine: p.machine,
 		Started: p.listening.Load,
+		Drained: p.drainz,
 		Restart: &health.Restart{Policy: p.config.Health.RestartBackend, Grace: p.config.Health.RestartGrace.Std(), Machine: p.machine, Birth: p.birth},
 	})
 	services := health.NewGRPC(p.machine, withMetrics(p.telemetry.Page(), endpoints))
@@ -273,6 +274,7 @@ func (p *pilot) wirePorts() {
 			Token:   token,
 			Warm:    func(string) error { return p.keeper.Rewarm("asked for by the operator") },
 			Drain:   func() { p.beginDrain("asked for by the operator") },
+			Quit:    p.quit,
 			Logger:  p.logger,
 		}),
 		ReadHeaderTimeout: slowClient,

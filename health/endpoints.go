@@ -1,6 +1,7 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,14 +18,17 @@ type EndpointSettings struct {
 	Started func() bool
 	// Restart decides what /livez/backend answers; nil: always 200.
 	Restart *Restart
+	// Drained waits for the end of a drain, or of the context, and returns what /drainz answers; nil: that there is no such path.
+	Drained func(ctx context.Context) (status int, text string)
 }
 
-// NewEndpoints returns the handler of the health port: /livez, /livez/backend, /startupz and /readyz[?verbose][&model=m]. Everything else is 404, nothing is ever proxied, and no answer waits for anything.
+// NewEndpoints returns the handler of the health port: /livez, /livez/backend, /startupz, /readyz[?verbose][&model=m] and /drainz. Everything else is 404, nothing is ever proxied, and no answer but that of /drainz waits for anything.
 // Answers hold state and condition codes only: whoever reaches the port learns nothing about the configuration.
 //
 //   - /livez is 200 as long as this process can answer; it never depends on the backend.
 //   - /livez/backend is for the liveness probe of the backend's container, and 503 only when a restart is allowed and due.
 //   - /startupz is 200 before the backend starts, because Kubernetes starts the main containers only after a native sidecar has started.
+//   - /drainz answers once a drain has nothing left to wait for, and acts on nothing.
 //   - /readyz is 200 or 503 by the pod's state and the readiness policy. A model that is not known is 404, never 200.
 func NewEndpoints(settings EndpointSettings) http.Handler {
 	e := endpoints(settings)
@@ -42,13 +46,16 @@ func (e endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var status int
 	var body string
 	switch path := r.URL.Path; {
-	case path != "/livez" && path != "/livez/backend" && path != "/startupz" && path != "/readyz":
+	case !e.has(path):
 		status, body = http.StatusNotFound, "not found\n"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		status, body = http.StatusMethodNotAllowed, "method not allowed\n"
 	case path == "/livez":
 		status, body = http.StatusOK, "ok\n"
+	case path == "/drainz":
+		status, body = e.Drained(r.Context())
+		body += "\n"
 	case path == "/livez/backend":
 		status, body = e.backend()
 	case path == "/startupz":
@@ -64,6 +71,17 @@ func (e endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, body) //nolint:gosec // plain text, and not to be sniffed; a prober that left needs no answer
+	}
+}
+
+func (e endpoints) has(path string) bool {
+	switch path {
+	case "/livez", "/livez/backend", "/startupz", "/readyz":
+		return true
+	case "/drainz":
+		return e.Drained != nil
+	default:
+		return false
 	}
 }
 

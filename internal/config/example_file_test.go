@@ -15,7 +15,6 @@ const exampleFile = "../../docs/pilotlight.example.yaml"
 func missing() []string {
 	return []string{
 		"circuit.rules", "circuit.slow",
-		"drain.quit",
 		"fallback", "fleet",
 		"load_reports",
 		"readiness.ready_after",
