@@ -42,6 +42,19 @@ func hangingBackend(tb testing.TB) (address, sample string, hangs *atomic.Bool) 
 	return strings.TrimPrefix(backend.URL, "http://"), sample, hangs
 }
 
+// usersFirst has a user's request answered: only then does the silence of another one mean something.
+func usersFirst(tb testing.TB, p ports) {
+	tb.Helper()
+	answer, err := plain.Post("http://"+p.data+"/predict", "application/json", strings.NewReader(`{"x":2}`))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		tb.Fatalf("a user's request before the hang: status %d", answer.StatusCode)
+	}
+}
+
 // TestC25HealthyServerThatAnswersNobodyIsStalled has a server whose health is 200 all the time, and which from some moment on accepts requests and answers none.
 func TestC25HealthyServerThatAnswersNobodyIsStalled(t *testing.T) {
 	backend, sample, hangs := hangingBackend(t)
@@ -49,6 +62,7 @@ func TestC25HealthyServerThatAnswersNobodyIsStalled(t *testing.T) {
 	start(t, "run", "-c", p.configure(t, "type: http, workers: 1, http: '"+backend+"'",
 		"health: {interval: 200ms, timeout: 500ms}\ncircuit: {stalled_after: 1s}\nwarmup: {sample: '"+sample+"'}\n"))
 	until(t, p.readyz(), http.StatusOK)
+	usersFirst(t, p)
 	// The control: as long as it answers, it is ready.
 	<-time.After(time.Second)
 	if status, said := get(t, p.readyz()); status != http.StatusOK {
@@ -108,6 +122,7 @@ func TestC25RestartIsAskedForWhereTheOperatorAllowsIt(t *testing.T) {
 	}
 	for i, test := range tests {
 		until(t, all[i].readyz(), http.StatusOK)
+		usersFirst(t, all[i])
 		if status, said := get(t, "http://"+all[i].health+"/livez/backend"); status != http.StatusOK {
 			t.Errorf("%s: healthy, and /livez/backend says %d %s", test.name, status, said)
 		}
