@@ -88,7 +88,10 @@ func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 	switch {
 	case to == circuit.Open:
 		code := health.CodeBreakerOpen
-		if strings.HasPrefix(reason, string(health.CodeStalled)) {
+		switch {
+		case health.IsFatal(reason): // only answers to synthetic requests are quoted there
+			code = health.CodeFatalBackend
+		case strings.HasPrefix(reason, string(health.CodeStalled)):
 			code = health.CodeStalled
 		}
 		p.keeper.Opened(code, reason)
@@ -100,6 +103,7 @@ func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 // gone is told that the backend has been lost. While the pod drains nobody starts it again, so those who wait had better try elsewhere.
 func (p *pilot) gone() {
 	p.breaker.Lost()
+	p.birth.Lost()
 	if p.machine.Pod() == health.Draining {
 		p.gate.Refuse(proxy.PodDraining)
 	}
@@ -120,6 +124,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	var noting sync.WaitGroup // it may take a millisecond, and the first inference should not wait for it
 	begin := func() {
 		noting.Go(p.incarnation.Warm)
+		noting.Go(p.birth.Seen)
 		up()
 	}
 	p.up.Store(&begin)

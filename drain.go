@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -19,10 +20,28 @@ type drain struct {
 	once   sync.Once
 	begun  time.Time
 	config config.DrainConfig
+	// begin is closed once the above is set, and over when nothing is left to wait for.
+	begin, over chan struct{}
+	// waiting is how many wait at /drainz.
+	waiting atomic.Int64
+	// quit is asked for by the operator, and ends the process as the first signal does.
+	quit chan struct{}
 }
 
-// lastWords is what a drain leaves of its limit for the refusals of those who are still held to be written.
-const lastWords = 500 * time.Millisecond
+func newDrain() *drain {
+	return &drain{begin: make(chan struct{}), over: make(chan struct{}), quit: make(chan struct{}, 1)}
+}
+
+const (
+	// lastWords is what a drain leaves of its limit for the refusals of those who are still held to be written, and how long at its end the answers of the other ports may take.
+	lastWords = 500 * time.Millisecond
+	// drainExpected is how long whoever asks at /drainz waits for a drain to begin: the hooks of a pod's containers run at the same time.
+	drainExpected = 3 * time.Second
+	// drainLook is the time between two looks at what is in flight.
+	drainLook = 20 * time.Millisecond
+	// drainWaiters bounds how many may wait at /drainz: a pod has a few containers with a hook each.
+	drainWaiters = 64
+)
 
 // lookForTunnels is how often a drain looks whether the last tunnel has ended.
 const lookForTunnels = 50 * time.Millisecond
@@ -34,6 +53,7 @@ const parting = time.Second
 func (p *pilot) beginDrain(reason string) {
 	p.leaving.once.Do(func() {
 		p.leaving.begun, p.leaving.config = time.Now(), p.present().Drain
+		close(p.leaving.begin)
 		if err := p.machine.Move("", health.Draining, reason); err != nil {
 			p.logger.Debug("a move was refused", "error", err)
 		}
@@ -64,8 +84,70 @@ func (p *pilot) drain(ctx context.Context) error {
 		}
 	}
 	p.machine.MoveAll(health.Stopped, "drained")
+	close(p.leaving.over)
+	p.farewell(ctx)
 
 	return nil
+}
+
+// farewell lets the health port answer those who waited for the end, and the admin port whoever asked for it.
+func (p *pilot) farewell(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	_ = p.health.Shutdown(ctx) // who does not take the answer goes without
+	_ = p.admin.Shutdown(ctx)  // as above
+}
+
+// quit ends the process by the operator's word, if that is allowed, after a drain.
+func (p *pilot) quit() error {
+	if !p.present().Drain.Quit {
+		return errors.New("quit: drain.quit is not true")
+	}
+	select {
+	case p.leaving.quit <- struct{}{}:
+	default: // asked for already
+	}
+
+	return nil
+}
+
+// drainz waits until the drain has nothing left to wait for and says how it ended. It acts on nothing: who asks is the hook that keeps the backend's container from being told
+// to stop, and it may well ask before the drain begins, or in a pod that does not drain at all.
+func (p *pilot) drainz(ctx context.Context) (status int, text string) {
+	if p.leaving.waiting.Add(1) > drainWaiters {
+		p.leaving.waiting.Add(-1)
+
+		return http.StatusServiceUnavailable, "too many wait here already"
+	}
+	defer p.leaving.waiting.Add(-1)
+	expected := time.NewTimer(drainExpected)
+	defer expected.Stop()
+	select {
+	case <-p.leaving.begin:
+	case <-expected.C:
+		return http.StatusOK, "no drain has begun"
+	case <-ctx.Done():
+		return http.StatusOK, "gone"
+	}
+	limit := time.NewTimer(time.Until(p.leaving.begun.Add(p.leaving.config.Limit.Value.Std())))
+	defer limit.Stop()
+	look := time.NewTimer(time.Until(p.leaving.begun.Add(p.leaving.config.Settle.Std())))
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if now := p.gate.Snapshot(); now.InFlight == 0 && now.Held == 0 {
+				return http.StatusOK, "drained"
+			}
+			look.Reset(drainLook)
+		case <-p.leaving.over:
+			return http.StatusOK, "drained"
+		case <-limit.C:
+			return http.StatusOK, "the limit has passed"
+		case <-ctx.Done():
+			return http.StatusOK, "gone"
+		}
+	}
 }
 
 // users are the servers that answer users.

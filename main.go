@@ -21,6 +21,8 @@ type cli struct {
 	Warm     warmCmd     `cmd:"" help:"Warm a backend once, show the progress, and say how it went."`
 	Demo     demoCmd     `cmd:"" help:"Show a really cold model server with and without Pilotlight."`
 	Validate validateCmd `cmd:"" help:"Check a configuration and print it with every \"auto\" resolved."`
+	Probe    probeCmd    `cmd:"" help:"Ask the Pilotlight of this pod how it is, as an exec probe does: one line, exit code 0 or 1."`
+	Drain    drainCmd    `cmd:"" help:"Let the Pilotlight of this pod begin to drain, as a preStop hook does."`
 	Onnx     onnxCmd     `cmd:"" help:"Serve ONNX models by the Open Inference Protocol."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON schema of the configuration."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

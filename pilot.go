@@ -38,6 +38,7 @@ type pilot struct {
 	keeper  *health.Keeper
 	// incarnation is the process that is being warmed, or was.
 	incarnation *health.Incarnation
+	birth       *health.Birth
 	gate        *proxy.Gate
 	breaker     *circuit.Breaker
 	handler     *proxy.Handler
@@ -48,7 +49,7 @@ type pilot struct {
 	// up is called when the backend answers for the first time in a run of the plan.
 	up        atomic.Pointer[func()]
 	listening atomic.Bool
-	leaving   drain
+	leaving   *drain
 
 	secure *certificates // of the data port; nil: no TLS
 	// data is the server of the data port, extra those of the further addresses, in their order.
@@ -70,7 +71,7 @@ const (
 
 // newPilot wires the rooms in the order in which they need each other; where they need each other in a circle, a closure over p closes it.
 func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
-	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP}
+	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP, leaving: newDrain()}
 	p.latest.Store(c)
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {
@@ -129,6 +130,7 @@ func (p *pilot) wireHealth() {
 	})
 	identity := health.ListenerIdentity(p.address.Network, p.address.Host)
 	p.incarnation = health.NewIncarnation(identity)
+	p.birth = health.NewBirth(identity, health.ListenerStart)
 	watch := health.WatchSettings{
 		Dial:             p.dial,
 		Identity:         identity,
@@ -236,7 +238,12 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 
 // wirePorts makes what Kubernetes and people look at.
 func (p *pilot) wirePorts() {
-	endpoints := health.NewEndpoints(health.EndpointSettings{Machine: p.machine, Started: p.listening.Load})
+	endpoints := health.NewEndpoints(health.EndpointSettings{
+		Machine: p.machine,
+		Started: p.listening.Load,
+		Drained: p.drainz,
+		Restart: &health.Restart{Policy: p.config.Health.RestartBackend, Grace: p.config.Health.RestartGrace.Std(), Machine: p.machine, Birth: p.birth},
+	})
 	services := health.NewGRPC(p.machine, withMetrics(p.telemetry.Page(), endpoints))
 	p.health = &http.Server{
 		Handler:           services,
@@ -269,6 +276,7 @@ func (p *pilot) wirePorts() {
 			Token:   token,
 			Warm:    func(string) error { return p.keeper.Rewarm("asked for by the operator") },
 			Drain:   func() { p.beginDrain("asked for by the operator") },
+			Quit:    p.quit,
 			Logger:  p.logger,
 		}),
 		ReadHeaderTimeout: slowClient,

@@ -202,6 +202,38 @@ func get(tb testing.TB, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
+// act posts to the admin port, with the token of that process.
+func (p ports) act(tb testing.TB, of *program, path string) (status int, body string) {
+	tb.Helper()
+	token, err := os.ReadFile(filepath.Join(of.runtime, "pilotlight", "admin-token"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	return p.post(tb, path, "Bearer "+strings.TrimSpace(string(token)))
+}
+
+// post posts to the admin port.
+func (p ports) post(tb testing.TB, path, authorization string) (status int, body string) {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, "http://"+p.admin+path, http.NoBody)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	request.Header.Set("Authorization", authorization)
+	answer, err := plain.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	return answer.StatusCode, string(text)
+}
+
 // plain is a client without kept connections, which goleak would find.
 var plain = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 

@@ -352,22 +352,8 @@ func TestADrainRefusesTheHeldBeforeItsLimit(t *testing.T) {
 		}},
 		{"at the operator's word", "{settle: 100ms, limit: 20s, held: refuse}", false, func(t *testing.T, p ports, pilotlight *program) {
 			t.Helper()
-			token, err := os.ReadFile(filepath.Join(pilotlight.runtime, "pilotlight", "admin-token"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request, err := http.NewRequest(http.MethodPost, "http://"+p.admin+"/drain", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-			resp, err := plain.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusAccepted {
-				t.Fatalf("POST /drain: status %d", resp.StatusCode)
+			if status, said := p.act(t, pilotlight, "/drain"); status != http.StatusAccepted {
+				t.Fatalf("POST /drain: status %d %s", status, said)
 			}
 			until(t, p.readyz(), http.StatusServiceUnavailable)
 		}},

@@ -54,7 +54,14 @@ func (p *pilot) listen(ctx context.Context) (listeners, error) {
 func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Watcher) error {
 	var actors run.Group
 	draining, cancel := context.WithCancel(ctx)
-	actors.Add(func() error { <-draining.Done(); return p.drain(context.WithoutCancel(ctx)) }, func(error) { cancel() })
+	actors.Add(func() error {
+		select {
+		case <-draining.Done():
+		case <-p.leaving.quit:
+		}
+
+		return p.drain(context.WithoutCancel(ctx))
+	}, func(error) { cancel() })
 
 	serveHTTP(&actors, p.data, p.handler.Limit(sockets.data))
 	for i, server := range p.extra {

@@ -132,27 +132,31 @@ func positive[T ~int | ~int64 | ~float64](v, otherwise T) T {
 	return otherwise
 }
 
-// Allow begins an exchange, or says [ErrOpen]. Every exchange must be ended.
+// Allow is AllowShape for a request whose shape is not known.
+func (b *Breaker) Allow() (Exchange, error) { return b.AllowShape(0) }
+
+// AllowShape begins an exchange, or says [ErrOpen]. Every exchange must be ended.
 //
 // Half-open lets all through: how many come at once is the gate's business, which ramps up from half_open.requests, and no user
 // is failed here for being one too many. The first ones are the trials; the rest have a part in the window only.
-func (b *Breaker) Allow() (Exchange, error) {
+func (b *Breaker) AllowShape(shape Shape) (Exchange, error) {
 	word := b.word.Load()
 	if State(word&3) == Closed {
 		s, id := b.flights.take(b.roughly())
+		s.setShape(shape)
 
-		return Exchange{b: b, slot: s, id: id, era: uint32(word >> 2)}, nil //nolint:gosec // what publish put there
+		return Exchange{b: b, slot: s, id: id, era: uint32(word >> 2), shape: shape}, nil //nolint:gosec // what publish put there
 	}
 
 	if State(word&3) == Open {
 		return Exchange{}, ErrOpen
 	}
 
-	return b.allowTried()
+	return b.allowTried(shape)
 }
 
-// allowTried is Allow when the breaker was half-open a moment ago.
-func (b *Breaker) allowTried() (Exchange, error) {
+// allowTried is AllowShape when the breaker was half-open a moment ago.
+func (b *Breaker) allowTried(shape Shape) (Exchange, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state == Open {
@@ -160,7 +164,8 @@ func (b *Breaker) allowTried() (Exchange, error) {
 	}
 	now := b.now()
 	s, id := b.flights.take(b.roughly())
-	e := Exchange{b: b, slot: s, id: id, era: b.era}
+	s.setShape(shape)
+	e := Exchange{b: b, slot: s, id: id, era: b.era, shape: shape}
 	if b.state == HalfOpen {
 		e.ticket = b.round.admit(b.config.HalfOpen.Requests, now)
 		if e.ticket != 0 && !b.syntheticTrials() {

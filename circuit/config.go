@@ -16,7 +16,8 @@ type Config struct {
 	FailureRate float64 `yaml:"failure_rate"`
 	// Confirm sends a synthetic request before opening: if it passes, the breaker stays closed.
 	Confirm bool `yaml:"confirm"`
-	// StalledAfter is how long nothing may finish, while something is in flight, before the backend is suspected of hanging.
+	// StalledAfter is how long nothing may finish or progress, while something is in flight, before the backend is suspected of hanging. What is in flight must be
+	// that old, too, and 4 times as old as the longest first byte of requests of its kind; a kind of which none has finished yet is no evidence.
 	StalledAfter units.Duration `yaml:"stalled_after"`
 	// OpenFor is how long an open breaker waits before its first trial; it doubles, with jitter, up to a minute.
 	OpenFor units.Duration `yaml:"open_for"`

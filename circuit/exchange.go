@@ -2,7 +2,7 @@ package circuit
 
 import "time"
 
-// Exchange is one call of the backend, from [Breaker.Allow] to End. It is a value; the zero Exchange does nothing.
+// Exchange is one call of the backend, from [Breaker.Allow] or [Breaker.AllowShape] to End. It is a value; the zero Exchange does nothing.
 //
 // Its methods may be called from several goroutines. A call that races End may be lost; after End nothing happens.
 type Exchange struct {
@@ -11,6 +11,7 @@ type Exchange struct {
 	id     uint64 // of this use of the slot
 	era    uint32 // verdicts count only in the era in which the exchange began
 	ticket uint32 // 0: not a trial
+	shape  Shape
 }
 
 // Start gives the start verdict, at the first body byte or the end of an answer without a body. Only the first call counts.
@@ -22,7 +23,7 @@ func (e Exchange) Start(v Verdict) {
 	if v == Good {
 		e.slot.judged.Store(int64(now))
 	}
-	e.settle(v, now, e.b.window.record(e.era, v, now, now-startOf(e.id)))
+	e.settle(v, now, e.b.window.record(e.era, e.shape, v, now, now-startOf(e.id)))
 }
 
 // Progress says that a body byte of the answer has passed, whatever the verdict: evidence against "stalled".
@@ -52,7 +53,7 @@ func (e Exchange) End(broken bool) {
 	switch {
 	case m == awaiting:
 		now := e.b.now()
-		e.settle(None, now, e.b.window.record(e.era, None, now, 0))
+		e.settle(None, now, e.b.window.record(e.era, e.shape, None, now, 0))
 	case m == markGood && broken:
 		now := e.b.now()
 		e.settle(Bad, now, e.b.window.replace(e.era, judged, now))

@@ -29,7 +29,9 @@ type slot struct {
 	touched atomic.Int64
 	// judged is when the good verdict fell.
 	judged atomic.Int64
-	_      [40]byte
+	// shape is that of the exchange. It is written just after the slot was taken, so that for a moment it may be that of an earlier user.
+	shape atomic.Uint32
+	_     [36]byte
 }
 
 const (
@@ -126,6 +128,13 @@ func (s *slot) claim(now time.Duration) (uint64, bool) {
 	return id, s.word.CompareAndSwap(word, id)
 }
 
+// setShape stores only a change: a store costs more than a load, and most shapes are like those before.
+func (s *slot) setShape(shape Shape) {
+	if s.shape.Load() != uint32(shape) {
+		s.shape.Store(uint32(shape))
+	}
+}
+
 // judge notes the start verdict; false when the exchange is over or has one already.
 func (s *slot) judge(id uint64, m mark) bool {
 	return s.word.CompareAndSwap(id, id|uint64(m)<<markShift)
@@ -154,14 +163,15 @@ type census struct {
 	oldest time.Duration // start of the oldest
 	// touched is when a body byte of one that is under way passed last; 0: never.
 	touched time.Duration
-	// waiting holds the starts of the three that have waited longest for their first byte, oldest first.
-	waiting [3]time.Duration
-	// waits is how many of them there are, at most 3.
-	waits int
 }
 
 // census looks at every exchange that began at since or later: those of an earlier era say nothing about this one.
 func (f *flights) census(since time.Duration) census {
+	return f.survey(since, func(time.Duration, Shape, mark) {})
+}
+
+// survey is a census that shows each exchange to visit.
+func (f *flights) survey(since time.Duration, visit func(start time.Duration, shape Shape, m mark)) census {
 	var c census
 	since = stamp(since)
 	for t := f.newest.Load(); t != nil; t = t.older {
@@ -179,25 +189,9 @@ func (f *flights) census(since time.Duration) census {
 			if touched := time.Duration(s.touched.Load()); touched >= start {
 				c.touched = max(c.touched, touched)
 			}
-			if markIn(word) == awaiting {
-				c.wait(start)
-			}
+			visit(start, Shape(s.shape.Load()), markIn(word))
 		}
 	}
 
 	return c
-}
-
-// wait keeps start if it is among the three oldest.
-func (c *census) wait(start time.Duration) {
-	at := c.waits
-	for at > 0 && c.waiting[at-1] > start {
-		at--
-	}
-	if at == len(c.waiting) {
-		return
-	}
-	copy(c.waiting[at+1:], c.waiting[at:])
-	c.waiting[at] = start
-	c.waits = min(c.waits+1, len(c.waiting))
 }

@@ -78,11 +78,11 @@ func TestASlotBelongsToOneExchange(t *testing.T) {
 	}
 }
 
-func TestCensusKeepsTheThreeThatWaitLongest(t *testing.T) {
+func TestEvidenceKeepsTheThreeThatAreDueFirst(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		starts := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 12).Draw(t, "starts")
-		var c census
+		var c evidence
 		for _, s := range starts {
 			c.wait(time.Duration(s))
 		}

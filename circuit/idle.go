@@ -11,7 +11,7 @@ func (b *Breaker) Idle() time.Duration {
 	if c.count > 0 {
 		return 0
 	}
-	lastGood, _ := b.window.work(now)
+	lastGood := b.window.work()
 
 	return max(now-b.lastWork(c, lastGood), 0)
 }

@@ -10,38 +10,12 @@ const (
 	firstByteFactor = 4
 	// bluntFactor is how many times stalled_after requests must have waited where no synthetic request can be asked.
 	bluntFactor = 3
-	// memoryOfFirsts is how long the longest first byte is remembered at least; at most twice as long. For ever would be wrong:
-	// one answer that came after a hang of ten minutes would make us blind for forty.
+	// memoryOfFirsts is how long the longest first byte of a shape is remembered at least; twice as long at most while others of it finish. For ever would be
+	// wrong: one answer that came after a hang of ten minutes would make us blind for forty.
 	memoryOfFirsts = 10 * time.Minute
 	// longestGap bounds every back-off of ours.
 	longestGap = time.Minute
 )
-
-// longest is the longest of the times seen of late.
-type longest struct {
-	current, previous time.Duration
-	rotated           time.Duration // when current began
-}
-
-func (l *longest) see(took, now time.Duration) {
-	l.rotate(now)
-	l.current = max(l.current, took)
-}
-
-func (l *longest) get(now time.Duration) time.Duration {
-	l.rotate(now)
-
-	return max(l.current, l.previous)
-}
-
-func (l *longest) rotate(now time.Duration) {
-	switch age := now - l.rotated; {
-	case age >= 2*memoryOfFirsts:
-		*l = longest{rotated: now}
-	case age >= memoryOfFirsts:
-		*l = longest{previous: l.current, rotated: now}
-	}
-}
 
 // stall is the state of the stalled rule. It is guarded by the breaker's lock.
 type stall struct {
@@ -58,31 +32,42 @@ func (b *Breaker) lastWork(c census, lastGood time.Duration) time.Duration {
 }
 
 // stalledAt says when, at the earliest, the rule's conditions hold if nothing finishes or progresses from now on; ok is false when
-// that cannot be before now + stalled_after. It can only become later, but for what is forgotten, so nobody has to look sooner:
+// that cannot be within stalled_after. It can only become later, but for what is forgotten, so nobody has to look sooner:
 // under traffic the rule costs one look each stalled_after. The lock is held.
-func (b *Breaker) stalledAt(now time.Duration) (at time.Duration, ok bool) {
+func (b *Breaker) stalledAt() (at time.Duration, ok bool) {
 	// What is stamped by the pulse may be a grain younger than it looks, so that everything is given a grain more.
 	after := b.stalledAfter + b.pulse.grain
-	c := b.flights.census(b.eraStart)
-	lastGood, firstByte := b.window.work(now)
+	lastGood := b.window.work()
+	firsts := b.window.firstBytes()
+	var e evidence
+	c := b.flights.survey(b.eraStart, func(start time.Duration, shape Shape, m mark) {
+		first, finished := firsts[shape]
+		if !finished {
+			return // it may take long: who knows
+		}
+		e.suspect(start + max(after, firstByteFactor*first+b.pulse.grain))
+		// Requests that have their first byte are left out of the blunt rule: idle tunnels and bidirectional streams are never slow, and there is no synthetic
+		// request to say so.
+		if m == awaiting {
+			e.wait(start + max(bluntFactor*after, firstByteFactor*first))
+		}
+	})
 	last := b.lastWork(c, lastGood)
 	if b.synthetic == nil {
-		// Requests that have their first byte are left out: idle tunnels and bidirectional streams are never slow, and there is
-		// no synthetic request to say so.
-		if lastGood == 0 || c.waits < bluntFactor {
+		if e.waits < bluntFactor {
 			return 0, false
 		}
 
-		return max(last+after, c.waiting[2]+max(bluntFactor*after, firstByteFactor*firstByte)), true
-	}
-	if c.count == 0 {
-		return 0, false
+		return max(last+after, e.waiting[bluntFactor-1]), true
 	}
 	if last > b.stall.asked {
 		b.stall.gap, b.stall.notBefore = after, 0
 	}
+	if e.count == 0 {
+		return 0, false
+	}
 
-	return max(last+after, c.oldest+max(after, firstByteFactor*firstByte+b.pulse.grain), b.stall.notBefore), true
+	return max(last+after, e.due, b.stall.notBefore), true
 }
 
 // lookStalled asks for a synthetic request when the backend seems to hang, or opens where none is possible. The lock is held.
@@ -90,7 +75,7 @@ func (b *Breaker) lookStalled(now time.Duration) (question, time.Duration) {
 	if b.stalledAfter <= 0 {
 		return askNothing, never
 	}
-	at, ok := b.stalledAt(now)
+	at, ok := b.stalledAt()
 	if !ok || at > now {
 		next := now + b.stalledAfter
 		if ok {
@@ -112,7 +97,7 @@ func (b *Breaker) lookStalled(now time.Duration) (question, time.Duration) {
 func (b *Breaker) stalledAnswered(err error, asked, now time.Duration) {
 	after := b.stalledAfter
 	c := b.flights.census(b.eraStart)
-	lastGood, _ := b.window.work(now)
+	lastGood := b.window.work()
 	if err != nil && b.lastWork(c, lastGood)+b.pulse.grain < asked {
 		b.trip(b.stallText(now) + ", synthetic request failed: " + err.Error())
 
@@ -126,7 +111,7 @@ func (b *Breaker) stalledAnswered(err error, asked, now time.Duration) {
 
 func (b *Breaker) stallText(now time.Duration) string {
 	c := b.flights.census(b.eraStart)
-	lastGood, _ := b.window.work(now)
+	lastGood := b.window.work()
 
 	return fmt.Sprintf("stalled: nothing finished or progressed for %s with %d requests in flight, the oldest for %s",
 		shortSpan(now-max(b.lastWork(c, lastGood), b.eraStart)), c.count, shortSpan(now-c.oldest))

@@ -79,6 +79,7 @@ func TestALongRequestOnAHealthyServerNeverOpens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, DefaultConfig(), passes).run()
+		r.users(1, Good)
 		e := r.allow()
 		r.wait(10 * time.Minute)
 		r.wantState(Closed)
@@ -121,6 +122,7 @@ func TestUserWorkIsBetterEvidenceThanASyntheticRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, DefaultConfig(), hangs).run()
+		r.users(1, Good)
 		e := r.allow()
 		r.wait(12 * time.Second)
 		if r.timesAsked() != 1 {
@@ -194,6 +196,7 @@ func TestWorkStaysEvidenceWhenItsExchangeIsGone(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, DefaultConfig(), fails).run()
+				r.users(1, Good)
 				waiting, working := r.allow(), r.allow()
 				if test.name == "a stream finished" {
 					working.Start(Good)
@@ -226,6 +229,7 @@ func TestAnotherBackendIsJudgedByItsOwnWork(t *testing.T) {
 		e.End(false)
 		r.wait(300 * time.Millisecond) // between two beats of the pulse
 		r.Lost()
+		r.users(1, Good)
 		r.allow() // in the same instant, and yet of the new era
 		r.wait(11 * time.Second)
 		r.wantState(Open)
@@ -253,6 +257,7 @@ func TestZombiesOfAnEarlierEraAreNoEvidence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, DefaultConfig(), hangs).run()
+		r.users(1, Good)
 		zombie := r.allow()
 		r.wait(time.Minute)
 		r.wantState(Open)
@@ -304,15 +309,17 @@ func TestNoTrafficOpensAHealthyServer(t *testing.T) {
 
 func TestTheLongestFirstByteIsForgottenAtLast(t *testing.T) {
 	t.Parallel()
-	var l longest
-	l.see(4*time.Minute, time.Minute)
-	l.see(time.Second, 12*time.Minute)
-	for _, step := range []struct{ now, want time.Duration }{
-		{12 * time.Minute, 4 * time.Minute},
-		{23 * time.Minute, time.Second},
-		{45 * time.Minute, 0},
+	l := longest{rotated: time.Minute}
+	for _, step := range []struct{ now, took, want time.Duration }{
+		{time.Minute, 4 * time.Minute, 4 * time.Minute},
+		{12 * time.Minute, time.Second, 4 * time.Minute},
+		{21 * time.Minute, time.Second, 4 * time.Minute},
+		{23 * time.Minute, 2 * time.Second, 2 * time.Second},
+		{2 * time.Hour, time.Second, 2 * time.Second}, // nobody asked meanwhile: nothing says that it has become faster
+		{3 * time.Hour, time.Second, time.Second},
 	} {
-		if got := l.get(step.now); got != step.want {
+		l.see(step.took, step.now)
+		if got := l.get(); got != step.want {
 			t.Errorf("longest at %s is %s, expected %s", step.now, got, step.want)
 		}
 	}

@@ -40,7 +40,7 @@ type window struct {
 	buckets [windowBuckets]bucket
 	// lastGood is when the last good verdict fell; 0: never.
 	lastGood time.Duration
-	firsts   longest
+	firsts   firstBytes
 }
 
 type bucket struct {
@@ -58,8 +58,8 @@ type judgement struct {
 // bucketWidth is the part of a window that one bucket stands for.
 func bucketWidth(span time.Duration) time.Duration { return max(span/windowBuckets, 1) }
 
-// record takes a verdict on an exchange of an era, and how long its first byte took.
-func (w *window) record(era uint32, v Verdict, now, took time.Duration) judgement {
+// record takes a verdict on an exchange of an era and a shape, and how long its first byte took.
+func (w *window) record(era uint32, shape Shape, v Verdict, now, took time.Duration) judgement {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if era != w.era {
@@ -70,7 +70,7 @@ func (w *window) record(era uint32, v Verdict, now, took time.Duration) judgemen
 	case Good:
 		b.Good++
 		w.lastGood = max(w.lastGood, now, 1)
-		w.firsts.see(took, now)
+		w.firsts.see(shape, took, now)
 	case Bad:
 		b.Bad++
 
@@ -140,14 +140,29 @@ func (w *window) begin(era uint32, otherBackend bool) {
 	w.era = era
 	w.buckets = [windowBuckets]bucket{}
 	if otherBackend {
-		w.lastGood, w.firsts = 0, longest{}
+		w.lastGood, w.firsts = 0, nil
 	}
 }
 
-// work says when the last good verdict fell (0: never) and what the longest first byte took of late.
-func (w *window) work(now time.Duration) (lastGood, firstByte time.Duration) {
+// work says when the last good verdict fell; 0: never.
+func (w *window) work() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	return w.lastGood, w.firsts.get(now)
+	return w.lastGood
+}
+
+// learn takes the first byte of an exchange that was finished elsewhere.
+func (w *window) learn(shape Shape, took, now time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.firsts.see(shape, took, now)
+}
+
+// firstBytes is what the longest first byte took of late, for each shape that has finished an exchange.
+func (w *window) firstBytes() map[Shape]time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	return w.firsts.copied()
 }

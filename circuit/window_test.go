@@ -12,7 +12,7 @@ func newTestWindow(span time.Duration) *window { return &window{width: bucketWid
 func TestWindowForgetsWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	w := newTestWindow(10 * time.Second)
-	w.record(0, Bad, 500*time.Millisecond, 0)
+	w.record(0, 0, Bad, 500*time.Millisecond, 0)
 	for _, step := range []struct {
 		name string
 		now  time.Duration
@@ -32,9 +32,9 @@ func TestWindowForgetsWhatIsOlder(t *testing.T) {
 func TestWindowTakesNoVerdictOfAnotherEra(t *testing.T) {
 	t.Parallel()
 	w := newTestWindow(time.Minute)
-	w.record(0, Good, time.Second, 0)
+	w.record(0, 0, Good, time.Second, 0)
 	w.begin(1, false)
-	if j := w.record(0, Bad, 2*time.Second, 0); j.taken {
+	if j := w.record(0, 0, Bad, 2*time.Second, 0); j.taken {
 		t.Error("a verdict of the era before was taken")
 	}
 	if j := w.replace(0, time.Second, 2*time.Second); j.taken {
@@ -48,13 +48,13 @@ func TestWindowTakesNoVerdictOfAnotherEra(t *testing.T) {
 func TestWindowCountsABrokenExchangeOnce(t *testing.T) {
 	t.Parallel()
 	w := newTestWindow(10 * time.Second)
-	w.record(0, Good, time.Second, 0)
-	w.record(0, Good, 2*time.Second, 0)
+	w.record(0, 0, Good, time.Second, 0)
+	w.record(0, 0, Good, 2*time.Second, 0)
 	if j := w.replace(0, time.Second, 5*time.Second); j.tally != (Tally{Good: 1, Bad: 1}) {
 		t.Errorf("tally is %+v, expected one good and one bad", j.tally)
 	}
 	// The good verdict has long left the window: nothing is taken from those that are in it.
-	w.record(0, Good, 21*time.Second, 0)
+	w.record(0, 0, Good, 21*time.Second, 0)
 	if j := w.replace(0, 2*time.Second, 22*time.Second); j.tally != (Tally{Good: 1, Bad: 1}) {
 		t.Errorf("tally is %+v, expected one good and one bad", j.tally)
 	}
@@ -76,7 +76,7 @@ func TestWindowAgreesWithAList(t *testing.T) {
 		for range verdicts {
 			now += time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond
 			v := rapid.SampledFrom(VerdictValues()).Draw(t, "verdict")
-			w.record(0, v, now, 0)
+			w.record(0, 0, v, now, 0)
 			list = append(list, fallen{v, now})
 			var want Tally
 			for _, f := range list {

@@ -16,6 +16,11 @@ type Config struct {
 	UnhealthyAfter int `yaml:"unhealthy_after"`
 	// ActiveCheck is what a check consists of.
 	ActiveCheck ActiveCheck `yaml:"active_check"`
+	// RestartBackend is what /livez/backend may ask for, which is for the liveness probe of the backend's container: "never" nothing, "on-fatal" a restart after an
+	// error that the backend does not recover from, "on-stall" one then and when it is stalled.
+	RestartBackend RestartBackend `yaml:"restart_backend"`
+	// RestartGrace is how long after the backend's own start no restart is asked for.
+	RestartGrace units.Duration `yaml:"restart_grace"`
 }
 
 // ModelConfig is one entry of the models list: what the pod must be warm for.
@@ -38,7 +43,7 @@ type ReadinessConfig struct {
 
 // DefaultConfig returns the settings used when the user sets none.
 func DefaultConfig() Config {
-	return Config{Interval: units.Duration(5 * time.Second), UnhealthyAfter: 3, ActiveCheck: CheckAuto}
+	return Config{Interval: units.Duration(5 * time.Second), UnhealthyAfter: 3, ActiveCheck: CheckAuto, RestartGrace: units.Duration(10 * time.Minute)}
 }
 
 // DefaultReadiness returns the policy used when the user sets none: every field's zero value.

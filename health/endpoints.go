@@ -1,6 +1,7 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,13 +16,19 @@ type EndpointSettings struct {
 	Machine *Machine
 	// Started tells whether we listen and every step that goes before the backend has ended. It must not wait for anything. nil: started as soon as anybody can ask.
 	Started func() bool
+	// Restart decides what /livez/backend answers; nil: always 200.
+	Restart *Restart
+	// Drained waits for the end of a drain, or of the context, and returns what /drainz answers; nil: that there is no such path.
+	Drained func(ctx context.Context) (status int, text string)
 }
 
-// NewEndpoints returns the handler of the health port: /livez, /startupz and /readyz[?verbose][&model=m]. Everything else is 404, nothing is ever proxied, and no answer waits for anything.
+// NewEndpoints returns the handler of the health port: /livez, /livez/backend, /startupz, /readyz[?verbose][&model=m] and /drainz. Everything else is 404, nothing is ever proxied, and no answer but that of /drainz waits for anything.
 // Answers hold state and condition codes only: whoever reaches the port learns nothing about the configuration.
 //
 //   - /livez is 200 as long as this process can answer; it never depends on the backend.
+//   - /livez/backend is for the liveness probe of the backend's container, and 503 only when a restart is allowed and due.
 //   - /startupz is 200 before the backend starts, because Kubernetes starts the main containers only after a native sidecar has started.
+//   - /drainz answers once a drain has nothing left to wait for, and acts on nothing.
 //   - /readyz is 200 or 503 by the pod's state and the readiness policy. A model that is not known is 404, never 200.
 func NewEndpoints(settings EndpointSettings) http.Handler {
 	e := endpoints(settings)
@@ -39,13 +46,18 @@ func (e endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var status int
 	var body string
 	switch path := r.URL.Path; {
-	case path != "/livez" && path != "/startupz" && path != "/readyz":
+	case !e.has(path):
 		status, body = http.StatusNotFound, "not found\n"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		status, body = http.StatusMethodNotAllowed, "method not allowed\n"
 	case path == "/livez":
 		status, body = http.StatusOK, "ok\n"
+	case path == "/drainz":
+		status, body = e.Drained(r.Context())
+		body += "\n"
+	case path == "/livez/backend":
+		status, body = e.backend()
 	case path == "/startupz":
 		status, body = e.startupz()
 	default:
@@ -62,12 +74,32 @@ func (e endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (e endpoints) has(path string) bool {
+	switch path {
+	case "/livez", "/livez/backend", "/startupz", "/readyz":
+		return true
+	case "/drainz":
+		return e.Drained != nil
+	default:
+		return false
+	}
+}
+
 func (e endpoints) startupz() (status int, body string) {
 	if e.Started() {
 		return http.StatusOK, "ok\n"
 	}
 
 	return http.StatusServiceUnavailable, "not started\n"
+}
+
+func (e endpoints) backend() (status int, body string) {
+	due, why := e.Restart.Due()
+	if due {
+		return http.StatusServiceUnavailable, "restart asked for: " + why + "\n"
+	}
+
+	return http.StatusOK, "ok: " + why + "\n"
 }
 
 func (e endpoints) readyz(query string) (status int, body string) {

@@ -18,7 +18,7 @@ func walk[T enum](t *testing.T, values []T, at func(int) T) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%T", values[0]), func(t *testing.T) {
 		t.Helper()
-		word := regexp.MustCompile(`^[a-z]+( [a-z]+)*$`)
+		word := regexp.MustCompile(`^[a-z]+([ -][a-z]+)*$`)
 		seen := map[string]bool{}
 		for i, value := range values {
 			if value != at(i) {
@@ -58,4 +58,5 @@ func TestEnumsAreWhole(t *testing.T) {
 	walk(t, ActiveCheckValues(), func(i int) ActiveCheck { return ActiveCheck(i) })
 	walk(t, ReadyWhenValues(), func(i int) ReadyWhen { return ReadyWhen(i) })
 	walk(t, ReactionValues(), func(i int) Reaction { return Reaction(i) })
+	walk(t, RestartBackendValues(), func(i int) RestartBackend { return RestartBackend(i) })
 }

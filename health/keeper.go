@@ -138,6 +138,7 @@ func (k *Keeper) Healed(reason string) {
 	if machine.Snapshot().Backend.State == Unhealthy {
 		machine.Clear("", CodeBreakerOpen)
 		machine.Clear("", CodeStalled)
+		machine.Clear("", CodeFatalBackend)
 		k.move("", Ready, reason)
 	}
 }
@@ -164,7 +165,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
 	CodeBackendUnreachable, CodeModelNotLoaded, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
-	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeBreakerOpen,
+	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen,
 }
 
 // cycle makes one backend warm, then follows it until it is lost, a new warm-up is asked for, or ctx ends.

@@ -15,6 +15,9 @@ type DrainConfig struct {
 	Limit units.Auto[units.Duration] `yaml:"limit"`
 	// Held is what happens to held requests: "finish" lets them go once the backend is warm, "refuse" refuses them, retryably, at the begin.
 	Held proxy.HeldPolicy `yaml:"held"`
+	// Quit lets whoever bears the admin token end Pilotlight with POST /quit at the admin port, after a drain and with exit code 0. It is for jobs, whose pod is over
+	// only when every container has ended.
+	Quit bool `yaml:"quit"`
 }
 
 // DefaultDrain returns the settings used when the user sets none.

@@ -15,9 +15,7 @@ const exampleFile = "../../docs/pilotlight.example.yaml"
 func missing() []string {
 	return []string{
 		"circuit.rules", "circuit.slow",
-		"drain.quit",
 		"fallback", "fleet",
-		"health.restart_backend", "health.restart_grace",
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests",

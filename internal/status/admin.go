@@ -31,11 +31,13 @@ type Settings struct {
 	Warm func(model string) error
 	// Drain begins to drain, and does not wait for the end. nil answers 501.
 	Drain func()
+	// Quit begins to drain and to end, and does not wait for the end; an error says that it may not be asked for. nil answers 501.
+	Quit func() error
 	// Logger gets a line for each action, and for each that was refused. nil is silent.
 	Logger *slog.Logger
 }
 
-// NewAdmin returns the handler of the admin port, which listens on loopback only: GET /statusz and /config (indented with ?pretty), POST /warm[?model=m] and /drain. All answers are JSON.
+// NewAdmin returns the handler of the admin port, which listens on loopback only: GET /statusz and /config (indented with ?pretty), POST /warm[?model=m], /drain and /quit. All answers are JSON.
 // What acts needs the bearer token. The Host header must name this machine, or a web page could reach the port through the browser of somebody who works here.
 func NewAdmin(settings Settings) http.Handler {
 	if settings.Logger == nil {
@@ -76,10 +78,10 @@ func (a *admin) answer(w http.ResponseWriter, r *http.Request) (status int, body
 	serve := a.settings.look
 	switch r.URL.Path {
 	case "/statusz", "/config":
-	case "/warm", "/drain":
+	case "/warm", "/drain", "/quit":
 		methods, serve = http.MethodPost, a.act
 	default:
-		return http.StatusNotFound, failure{"not found: there are GET /statusz and /config, POST /warm and /drain"}
+		return http.StatusNotFound, failure{"not found: there are GET /statusz and /config, POST /warm, /drain and /quit"}
 	}
 	if !strings.Contains(", "+methods+",", ", "+r.Method+",") {
 		w.Header().Set("Allow", methods)
@@ -136,6 +138,12 @@ func (a *admin) act(r *http.Request) (status int, body any) {
 		}
 	case r.URL.Path == "/drain" && a.settings.Drain != nil:
 		a.settings.Drain()
+	case r.URL.Path == "/quit" && a.settings.Quit != nil:
+		if err := a.settings.Quit(); err != nil {
+			logger.Warn("admin action refused", "error", err)
+
+			return http.StatusForbidden, failure{err.Error()}
+		}
 	default:
 		return http.StatusNotImplemented, failure{"this cannot be asked for here"}
 	}

@@ -19,6 +19,7 @@ type desk struct {
 	handler http.Handler
 	warmed  []string
 	drained int
+	quit    int
 	log     strings.Builder
 }
 
@@ -40,6 +41,7 @@ func newDesk(change func(*status.Settings)) *desk {
 			return nil
 		},
 		Drain:  func() { d.drained++ },
+		Quit:   func() error { d.quit++; return nil },
 		Logger: slog.New(slog.NewTextHandler(&d.log, nil)),
 	}
 	if change != nil {
@@ -86,6 +88,8 @@ func TestAdminAnswers(t *testing.T) {
 		{"warm nobody", "POST", "/warm?model=nobody", "", 409, "no such model"},
 		{"warm what", "POST", "/warm?model=%zz", "", 400, "percent-encoded"},
 		{"drain", "POST", "/drain", "", 202, `"accepted":"drain"`},
+		{"quit", "POST", "/quit", "", 202, `"accepted":"quit"`},
+		{"quit by a link", "GET", "/quit", "", 405, "POST"},
 		{"drain by a link", "GET", "/drain", "", 405, "POST"},
 		{"post to status", "POST", "/statusz", "", 405, "GET, HEAD"},
 		{"half a method", "GE", "/statusz", "", 405, "GET, HEAD"},
@@ -102,8 +106,8 @@ func TestAdminAnswers(t *testing.T) {
 			if allow := answer.Header().Get("Allow"); (allow != "") != (test.expected == 405) {
 				t.Errorf("Allow is %q", allow)
 			}
-			if acted := len(d.warmed)+d.drained > 0; acted != (test.expected == 202 || test.expected == 409) {
-				t.Errorf("warmed %q, drained %d times", d.warmed, d.drained)
+			if acted := len(d.warmed)+d.drained+d.quit > 0; acted != (test.expected == 202 || test.expected == 409) {
+				t.Errorf("warmed %q, drained %d times, quit %d times", d.warmed, d.drained, d.quit)
 			}
 		})
 	}
@@ -184,13 +188,13 @@ func TestActingNeedsTheToken(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDesk(func(s *status.Settings) { s.Token = test.token })
 			bear := func(r *http.Request) { r.Header.Set("Authorization", test.authorization) }
-			for _, target := range []string{"/warm", "/drain"} {
+			for _, target := range []string{"/warm", "/drain", "/quit"} {
 				answer := d.ask(t, "POST", target, "", bear)
 				if answer.Code != test.expected || (answer.Code == 401) != (answer.Header().Get("WWW-Authenticate") == "Bearer") {
 					t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
 				}
 			}
-			if acted := len(d.warmed) + d.drained; (acted == 2) != (test.expected == 202) {
+			if acted := len(d.warmed) + d.drained + d.quit; (acted == 3) != (test.expected == 202) {
 				t.Errorf("acted %d times", acted)
 			}
 			if answer := d.ask(t, "GET", "/statusz", "", bear); answer.Code != 200 {
@@ -200,9 +204,18 @@ func TestActingNeedsTheToken(t *testing.T) {
 	}
 }
 
+func TestQuitThatIsNotAllowedSaysWhy(t *testing.T) {
+	d := newDesk(func(s *status.Settings) { s.Quit = func() error { return errors.New("drain.quit is not true") } })
+	if answer := d.ask(t, "POST", "/quit", "", nil); answer.Code != 403 || !strings.Contains(answer.Body.String(), "drain.quit") {
+		t.Errorf("got %d %s", answer.Code, answer.Body)
+	}
+}
+
 func TestWhatIsNotHandedOverIsNotImplemented(t *testing.T) {
-	d := newDesk(func(s *status.Settings) { s.Warm, s.Drain, s.Config, s.Health, s.Logger = nil, nil, nil, nil, nil })
-	for target, method := range map[string]string{"/warm": "POST", "/drain": "POST", "/config": "GET"} {
+	d := newDesk(func(s *status.Settings) {
+		s.Warm, s.Drain, s.Quit, s.Config, s.Health, s.Logger = nil, nil, nil, nil, nil, nil
+	})
+	for target, method := range map[string]string{"/warm": "POST", "/drain": "POST", "/quit": "POST", "/config": "GET"} {
 		if answer := d.ask(t, method, target, "", nil); answer.Code != 501 {
 			t.Errorf("%s: %d %s", target, answer.Code, answer.Body)
 		}

@@ -19,7 +19,7 @@ const tokenLimit = 4 << 10
 // LoadToken returns the bearer token of the file, without the white space around it. A file that is there is read and never written; an empty one is an error.
 // Where there is none, one is made: 32 random bytes in hex, mode 0600, its folder 0700. It appears whole or not at all, and of several processes that make it at the same time all get the same.
 func LoadToken(path string) (string, error) {
-	token, err := readToken(path)
+	token, err := ReadToken(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return token, err
 	}
@@ -27,7 +27,7 @@ func LoadToken(path string) (string, error) {
 		return "", fmt.Errorf("create token file: %w", err)
 	}
 
-	return readToken(path)
+	return ReadToken(path)
 }
 
 // TokenIsExposed tells whether others than the file's owner may read it. A secret mounted by Kubernetes is, by default, so that this is worth a warning and no more.
@@ -37,7 +37,8 @@ func TokenIsExposed(path string) bool {
 	return err == nil && info.Mode().Perm()&0o077 != 0
 }
 
-func readToken(path string) (string, error) {
+// ReadToken returns the bearer token of a file that is there.
+func ReadToken(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("read token file: %w", err)
