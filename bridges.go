@@ -69,6 +69,16 @@ func (p *pilot) synthetic(ctx context.Context) error {
 	return p.tallies.checking(p.runner.Synthetic)(ctx)
 }
 
+// ask is a synthetic request for the breaker.
+func (p *pilot) ask(ctx context.Context) error {
+	err := p.tallies.checking(p.runner.Synthetic)(ctx)
+	if errors.Is(err, backend.ErrNoRequest) {
+		return errors.Join(circuit.ErrNoSynthetic, err)
+	}
+
+	return err
+}
+
 // keepWarm keeps the backend warm until ctx ends, where that is asked for.
 func (p *pilot) keepWarm(ctx context.Context) *sync.WaitGroup {
 	var keeping sync.WaitGroup

@@ -154,7 +154,7 @@ func (p *pilot) wireHealth() {
 	p.watch = health.NewWatch(watch)
 	p.breaker = circuit.New(circuit.Settings{
 		Config:           c.Circuit,
-		Synthetic:        p.tallies.checking(p.runner.Synthetic),
+		Synthetic:        p.ask,
 		SyntheticTimeout: p.syntheticTimeout,
 		Moved:            p.circuitMoved,
 		UsersFailing:     func(on bool, text string) { p.keeper.UsersFailing(on, text) },

@@ -14,6 +14,9 @@ import (
 // ErrOpen is returned by [Breaker.Allow] while the breaker is open.
 var ErrOpen = errors.New("circuit breaker is open")
 
+// ErrNoSynthetic is what [Settings.Synthetic] returns, by [errors.Is], when it turns out that none can be made. Until the backend is lost the breaker goes on as without it.
+var ErrNoSynthetic = errors.New("no synthetic request is possible")
+
 // Settings is what a Breaker is made from.
 type Settings struct {
 	// Config holds the thresholds. Values that make no sense are taken from [DefaultConfig]; a stalled_after of 0 switches the stalled rule off.
@@ -45,6 +48,7 @@ type Breaker struct {
 	config       Config
 	window       window
 	flights      flights
+	blunt        atomic.Bool // no synthetic request is possible, as it turned out
 	epoch        time.Time // all times are spans since then: reading a monotonic clock alone is half as dear
 	pulse        pulse
 	finished     atomic.Int64  // when user work was last seen to end, roughly

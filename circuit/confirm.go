@@ -37,7 +37,7 @@ func (b *Breaker) suspect(era uint32, t Tally, now time.Duration) {
 		return
 	}
 	switch {
-	case b.synthetic == nil:
+	case !b.asks():
 		b.trip(b.rateText(t) + ", and no synthetic request is possible")
 	case !b.config.Confirm:
 		b.trip(b.rateText(t))

@@ -8,6 +8,7 @@ func (b *Breaker) Lost() {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.calm("the backend is gone")
+	b.blunt.Store(false) // the next one may be another server
 	if !b.forced && b.state != Closed {
 		b.renew("the backend was lost", now)
 	}

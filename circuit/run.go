@@ -152,6 +152,11 @@ func (b *Breaker) hear(i *inquiry, err error) {
 		return
 	}
 	now := b.now()
+	if errors.Is(err, ErrNoSynthetic) {
+		b.cannotAsk(i.question, now)
+
+		return
+	}
 	switch i.question {
 	case askConfirmed:
 		b.confirmed(err, now)
@@ -162,6 +167,14 @@ func (b *Breaker) hear(i *inquiry, err error) {
 	case askSilent:
 		b.silenceAnswered(err)
 	case askNothing:
+	}
+}
+
+// cannotAsk goes on without synthetic requests. What was asked is decided by users' work alone: a bad rate opens, everything else is looked at anew. The lock is held.
+func (b *Breaker) cannotAsk(asked question, now time.Duration) {
+	b.blunt.Store(true)
+	if asked == askConfirmed {
+		b.trip(b.rateText(b.window.tally(now)) + ", and no synthetic request is possible")
 	}
 }
 

@@ -53,7 +53,7 @@ func (b *Breaker) stalledAt() (at time.Duration, ok bool) {
 		}
 	})
 	last := b.lastWork(c, lastGood)
-	if b.synthetic == nil {
+	if !b.asks() {
 		if e.waits < bluntFactor {
 			return 0, false
 		}
@@ -84,7 +84,7 @@ func (b *Breaker) lookStalled(now time.Duration) (question, time.Duration) {
 
 		return askNothing, next
 	}
-	if b.synthetic == nil {
+	if !b.asks() {
 		b.trip(b.stallText(now) + ", and no synthetic request is possible")
 
 		return askNothing, now

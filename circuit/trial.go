@@ -67,7 +67,10 @@ func (r *round) tally() Tally {
 }
 
 // syntheticTrials says whether a synthetic request goes before the users.
-func (b *Breaker) syntheticTrials() bool { return b.config.HalfOpen.Synthetic && b.synthetic != nil }
+func (b *Breaker) syntheticTrials() bool { return b.config.HalfOpen.Synthetic && b.asks() }
+
+// asks says whether a synthetic request is possible, as far as is known.
+func (b *Breaker) asks() bool { return b.synthetic != nil && !b.blunt.Load() }
 
 // lookOpen says what an open breaker does now. The lock is held.
 func (b *Breaker) lookOpen(now time.Duration) (question, time.Duration) {
