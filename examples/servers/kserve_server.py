@@ -1,25 +1,25 @@
-"""A model server made with KServe's Python SDK, as its users write them: an ONNX model, loaded at start, behind the Open Inference Protocol.
+"""A model server made with KServe's Python SDK, as its users write them: an ONNX model behind the Open Inference Protocol, with a program for
+each batch size (see sessions.py).
 
     MODEL=FILE.onnx kserve_server.py --http_port 8080
 
 digits: image FP32 [-1, 1, 8, 8] -> digit INT64 [-1]. Needs the packages kserve and onnxruntime.
 """
 
-import os
 import uuid
 
 import kserve
-import numpy
-import onnxruntime
+
+from sessions import Sessions
 
 
 class Digits(kserve.Model):
     def __init__(self):
         super().__init__("digits")
-        self.session = None
+        self.sessions = None
 
     def load(self):
-        self.session = onnxruntime.InferenceSession(os.environ["MODEL"], providers=["CPUExecutionProvider"])
+        self.sessions = Sessions()
         self.ready = True
         return self.ready
 
@@ -30,9 +30,7 @@ class Digits(kserve.Model):
         return [{"name": "digit", "datatype": "INT64", "shape": [-1]}]
 
     async def predict(self, payload, headers=None, response_headers=None):
-        image = payload.inputs[0].as_numpy().astype(numpy.float32)
-        scores = self.session.run(None, {self.session.get_inputs()[0].name: image})[0]
-        digit = scores.argmax(axis=1).astype(numpy.int64)
+        digit = self.sessions.digits(payload.inputs[0].as_numpy())
         output = kserve.InferOutput("digit", list(digit.shape), "INT64")
         output.set_data_from_numpy(digit, binary_data=False)
         return kserve.InferResponse(payload.id or str(uuid.uuid4()), "digits", [output])

@@ -11,13 +11,15 @@ import sys
 
 BEGIN, END = "<!-- servers: written by examples/servers/run --table -->", "<!-- /servers -->"
 HEAD = [
-    "| server | type | cold starts | request | first user without Pilotlight | with Pilotlight | steady p99 | first to p99, median and worst | ready after | again after `kill -9` |",
-    "|---|---|---|---|---|---|---|---|---|---|",
+    "| server | type | cold starts | request | first user without Pilotlight | with Pilotlight | steady p99 | first to p99, median and worst | ready after | again after `kill -9` | checks |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
 ]
 
 
 def rows(result):
     figures = result["figures"]
+    if "ready_again_s" not in figures:
+        return  # it did not come to its end
     for key, lit in figures.items():
         if not key.startswith("pilotlight "):
             continue
@@ -25,9 +27,9 @@ def rows(result):
         alone = figures["control " + shape]
         failed = [check["name"] for check in result["checks"] if not check["ok"]]
         crew = f"; {figures['cold_users']} of {figures['users']} users met a cold worker" if "cold_users" in figures else ""
-        yield (f"| {figures['server']} | `{figures['type']}` | {figures['starts']} | {shape} | {alone['first_ms']:g} ms ({alone['times_p99']:g} times its p99) | "
+        yield (f"| {figures['server']} | `{figures['type']}` | {figures['starts']} | {shape} | {alone['first_ms']:g} ms ({alone['times_p99']:g} times its p99{'; never cold' if figures.get('never_cold') else ''}) | "
                f"{lit['first_ms']:g} ms, worst {lit['worst_first_ms']:g} ms{crew} | {lit['steady_p99_ms']:g} ms | {lit['times_p99']:g}, {lit['worst_times_p99']:g} | "
-               f"{figures['ready_s']:g} s | {figures['ready_again_s']:g} s |{' <!-- failed: ' + '; '.join(failed) + ' -->' if failed else ''}")
+               f"{figures['ready_s']:g} s | {figures['ready_again_s']:g} s | {'failed: ' + '; '.join(failed) if failed else 'all'} |")
 
 
 def main():
