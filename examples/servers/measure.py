@@ -180,11 +180,18 @@ SERVERS = {server.name: server for server in (FastAPI, LlamaCpp, MLServer, KServ
 # --- processes ---
 
 
+given = set()
+
+
 def free():
-    """A port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has, and that was not given out before: who got it may not listen yet."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in given:
+            given.add(port)
+            return port
 
 
 class Process:
@@ -265,7 +272,12 @@ class Pilot:
         return json.loads(ask(self.admin, "GET", "/statusz")[2])
 
     def ready(self):
-        return until("readyz says 200", START_LIMIT, lambda: answers(self.health, "/readyz"))
+        return until("readyz says 200", START_LIMIT, self.answers)
+
+    def answers(self):
+        if self.process.child.poll() is not None:
+            raise Failure(f"Pilotlight has ended, exit status {self.process.child.returncode}")
+        return answers(self.health, "/readyz")
 
 
 # --- what is measured ---
