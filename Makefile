@@ -39,6 +39,10 @@ fuzz: ## let fuzzers look for requests and answers that mean two things, and com
 clients: build ## run real clients against real servers, with Pilotlight in between
 	examples/clients/run $(or $(CLIENTS),all)
 
+.PHONY: servers
+servers: build ## start real servers cold, with and without Pilotlight, and check what first users get
+	examples/servers/run $(or $(SERVERS),all) $(SERVERS_FLAGS)
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run every linter
 	$(GOLANGCI_LINT) run ./...

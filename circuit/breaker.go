@@ -49,7 +49,7 @@ type Breaker struct {
 	window       window
 	flights      flights
 	blunt        atomic.Bool // no synthetic request is possible, as it turned out
-	epoch        time.Time // all times are spans since then: reading a monotonic clock alone is half as dear
+	epoch        time.Time   // all times are spans since then: reading a monotonic clock alone is half as dear
 	pulse        pulse
 	finished     atomic.Int64  // when user work was last seen to end, roughly
 	word         atomic.Uint64 // era and state, for Allow

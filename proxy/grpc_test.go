@@ -249,7 +249,7 @@ func TestGRPCVerdictsComeFromTheTrailers(t *testing.T) {
 // TestCallsToABackendWithoutGRPCSayNothingAboutItsHealth has a server that speaks only HTTP/1, as most do that Python runs.
 func TestCallsToABackendWithoutGRPCSayNothingAboutItsHealth(t *testing.T) {
 	t.Parallel()
-	backend := tcp(serve(t, &http.Server{Handler: http.HandlerFunc(echo)})) //nolint:gosec // a test's
+	backend := tcp(serve(t, &http.Server{Handler: http.HandlerFunc(echo)}))
 	_, verdict, suspected := judged(t, backend, nil, func(r *rig) answer {
 		conn := r.dialGRPC(t)
 		for range 3 {

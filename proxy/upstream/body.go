@@ -124,11 +124,11 @@ func (e *Exchange) parseTrailer(text string) error {
 	}
 }
 
-// Splice has to read the next bytes of the body from the connection itself, at most most of them, so that the kernel may move them. It returns 0 and no error where that is
-// not possible: the length must be known, the connection be plain TCP, and nothing read ahead. [io.EOF] comes with the last bytes, as from Read.
+// Splice has to read up to most of the next bytes of the body from the connection itself, so that the kernel may move them. It returns 0 and no error where that is not
+// possible: the length must be known, the connection be plain TCP, and nothing read ahead. [io.EOF] comes with the last bytes, as from Read.
 func (e *Exchange) Splice(to io.ReaderFrom, most int64) (int64, error) {
 	b := &e.body
-	if b.err != nil || b.chunked != nil || b.untilEnd || b.left == 0 || e.conn.r.Buffered() > 0 {
+	if b.chunked != nil || b.untilEnd || b.left == 0 || e.conn.r.Buffered() > 0 {
 		return 0, nil
 	}
 	tcp, ok := e.conn.Conn.(*net.TCPConn)
