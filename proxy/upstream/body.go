@@ -95,8 +95,8 @@ func (e *Exchange) readTrailer() error {
 		case err != nil:
 			return err
 		case endsEmpty(*buffer):
-			if !bytes.HasSuffix(*buffer, []byte("\r\n")) {
-				return errors.New("read trailer: expected it to end with a carriage return and a line feed")
+			if text := *buffer; len(text) != len("\r\n") && !bytes.HasSuffix(text, []byte("\r\n\r\n")) {
+				return errors.New("read trailer: expected lines that end with a carriage return and a line feed")
 			}
 
 			return e.parseTrailer(string(*buffer))

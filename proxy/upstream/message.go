@@ -79,7 +79,7 @@ func (m *message) parseStatus(line string) error {
 // parseField reads a header line. The name comes in canonical form.
 func parseField(line string) (name, value string, err error) {
 	name, value, ok := strings.Cut(line, ":")
-	value = textproto.TrimString(value)
+	value = strings.Trim(value, " \t")
 	if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 		return "", "", fmt.Errorf("expected a header line, got %.80q", line)
 	}
