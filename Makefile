@@ -64,7 +64,7 @@ $(GOLANGCI_LINT):
 .PHONY: bench
 bench: .cache/onnxruntime ## run the benchmarks that fail when a promise is broken
 	go test -run '^$$' -bench 'ListenToFirstSynthetic|ConvergedToReady' -benchtime 1x .
-	go test -run '^$$' -bench 'Held10000|C17' -benchtime 1x ./proxy
+	go test -run '^$$' -bench 'Held10000|C17|Path' -benchtime 1x ./proxy
 	go test -run '^$$' -bench . ./circuit
 	go test -v -run 'TestSimulation' ./warmup/steady
 

@@ -237,11 +237,11 @@ func readStrictly(conn io.Writer, reader *bufio.Reader) (received, error) {
 	if r.chunked {
 		r.body, r.trailer, err = readChunks(reader)
 	} else if length > 0 {
-		body := make([]byte, length)
-		if _, err = io.ReadFull(reader, body); err != nil {
+		var body strings.Builder // not made at once: any length may be announced
+		if _, err = io.CopyN(&body, reader, int64(length)); err != nil {
 			err = errCutShort
 		}
-		r.body = string(body)
+		r.body = body.String()
 	}
 
 	return r, err
@@ -284,13 +284,15 @@ func readChunks(reader *bufio.Reader) (body string, trailer []string, err error)
 
 			return read.String(), trailer, err
 		}
-		chunk := make([]byte, size+2)
-		if _, err := io.ReadFull(reader, chunk); err != nil {
+		if _, err := io.CopyN(&read, reader, size); err != nil {
 			return read.String(), nil, errCutShort
 		}
-		if string(chunk[size:]) != "\r\n" {
-			return read.String(), nil, fmt.Errorf("end of a chunk %q", chunk[size:])
+		var end [len("\r\n")]byte
+		if _, err := io.ReadFull(reader, end[:]); err != nil {
+			return read.String(), nil, errCutShort
 		}
-		read.Write(chunk[:size])
+		if string(end[:]) != "\r\n" {
+			return read.String(), nil, fmt.Errorf("end of a chunk %q", end[:])
+		}
 	}
 }

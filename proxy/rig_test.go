@@ -46,6 +46,7 @@ func socketRig(t *testing.T, address units.Address, change func(*Settings, *Gate
 	}
 	r := &rig{gate: NewGate(gate)}
 	settings.Gate = r.gate
+	withTelemetry(t, &settings)
 	r.handler = NewHandler(settings)
 	t.Cleanup(r.handler.Close)
 	r.front = serve(t, r.handler.Server(), r.handler.Limit)
@@ -123,6 +124,7 @@ func memoryRig(t *testing.T, backend http.HandlerFunc, change func(*Settings, *G
 	}
 	r.gate = NewGate(gate)
 	settings.Gate = r.gate
+	withTelemetry(t, &settings)
 	r.handler = NewHandler(settings)
 	servers := []*http.Server{{Handler: backend}, r.handler.Server()}
 	front := memnet.Listen()

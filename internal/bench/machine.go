@@ -23,7 +23,8 @@ func thisMachine() machine {
 	m := machine{Cores: runtime.NumCPU(), CPU: runtime.GOARCH, Go: runtime.Version()}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
-		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
+		release, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // what a distribution adds says nothing about figures
+		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + release
 	}
 	averages, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(averages), " ")
