@@ -94,6 +94,11 @@ func (r *fuzzRig) client(t *testing.T, text []byte, noMore bool) []byte {
 func understood(text []byte) (requests []received) {
 	reader := bufio.NewReader(bytes.NewReader(text))
 	for {
+		if last := len(requests) - 1; last >= 0 && requests[last].method == http.MethodPost {
+			// net/http's server forgives old clients who end the body of a POST with line ends that do not count.
+			begin, _ := reader.Peek(4)
+			_, _ = reader.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
+		}
 		request, err := http.ReadRequest(reader)
 		if err != nil {
 			return requests
