@@ -260,7 +260,7 @@ func TestC75ACollectorThatIsDownHoldsNobodyUp(t *testing.T) {
 				if n := told.traces.ledger.now().waiting; n > queueSpans {
 					t.Errorf("%d spans wait, expected at most %d", n, queueSpans)
 				}
-				if told.traces.ledger.now().full == 0 {
+				if name == "never answers" && told.traces.ledger.now().full == 0 { // the others may lose spans as fast as they come
 					t.Error("no span was dropped: the check proves nothing")
 				}
 				began := time.Now()
