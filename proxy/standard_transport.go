@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/proxy/upstream"
 )
 
 // errStale ends the use of a pooled connection that the backend had closed, or spoken on, before we wrote.
@@ -37,24 +38,15 @@ func (c *backendConn) Write(p []byte) (int, error) {
 // CloseWrite is what a tunnel uses to hand on a half-close.
 func (c *backendConn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// stale peeks: an idle connection has nothing to read, not even its end. The look goes through Control, since the transport's reader holds the lock for reads.
+// stale peeks: an idle connection has nothing to read, not even its end. An in-memory connection cannot be peeked at.
 func (c *backendConn) stale() bool {
 	sys, ok := c.Conn.(syscall.Conn)
 	if !ok {
-		return false // an in-memory connection cannot be peeked at
+		return false
 	}
 	raw, err := sys.SyscallConn()
-	if err != nil {
-		return true
-	}
-	stale := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, errno := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		stale = !errors.Is(errno, syscall.EAGAIN) && !errors.Is(errno, syscall.EINTR)
-	})
 
-	return stale || err != nil
+	return err != nil || upstream.Readable(raw)
 }
 
 // newTransport returns a transport of the standard library that speaks one protocol to one address and nothing else. It adds nothing to requests and unpacks nothing.

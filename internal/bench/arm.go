@@ -255,9 +255,9 @@ func (s *site) tool(name string) (path string, env []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	libraries, _ := filepath.Glob(filepath.Join(tools, "root", "usr", "lib", "*-linux-*"))
-	more, _ := filepath.Glob(filepath.Join(tools, "root", "lib", "*-linux-*"))
-	for _, own := range []string{filepath.Join(tools, name), filepath.Join(tools, "root", "usr", "sbin", name)} {
+	libraries, _ := filepath.Glob(filepath.Join(tools, "debian", "usr", "lib", "*-linux-*"))
+	more, _ := filepath.Glob(filepath.Join(tools, "debian", "lib", "*-linux-*"))
+	for _, own := range []string{filepath.Join(tools, name), filepath.Join(tools, "debian", "usr", "sbin", name)} {
 		if _, err := os.Stat(own); err == nil {
 			return own, []string{"LD_LIBRARY_PATH=" + strings.Join(append(libraries, more...), ":")}, nil
 		}

@@ -20,7 +20,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 last_line() { grep -v '^[[:space:]]*$' "$work/log" | tail -n1 | cut -c1-300 || true; }
 
 debian() {
-	[ -x "$folder/root/usr/sbin/nginx" ] && [ -x "$folder/root/usr/sbin/haproxy" ] && return
+	[ -x "$folder/debian/usr/sbin/nginx" ] && [ -x "$folder/debian/usr/sbin/haproxy" ] && return
 	if ! have apt-get || ! have dpkg; then
 		say "nginx and haproxy are left out: there is no apt-get and dpkg"
 		return
@@ -33,11 +33,11 @@ debian() {
 		fi
 	done
 	for package in "$work"/deb/*.deb; do
-		[ -f "$package" ] && dpkg -x "$package" "$work/root"
+		[ -f "$package" ] && dpkg -x "$package" "$work/debian"
 	done
-	[ -d "$work/root" ] || return 0
-	rm -rf "$folder/root"
-	mv "$work/root" "$folder/root"
+	[ -d "$work/debian" ] || return 0
+	rm -rf "$folder/debian"
+	mv "$work/debian" "$folder/debian"
 }
 
 wheel() {

@@ -68,14 +68,14 @@ func (c *conn) stale() bool {
 }
 
 // readable says whether there is something to read, beside a goroutine that reads.
-func (c *conn) readable() bool {
-	if c.raw == nil {
-		return false
-	}
-	heard := false
-	err := c.raw.Control(func(fd uintptr) { heard = peek(fd) })
+func (c *conn) readable() bool { return c.raw != nil && Readable(c.raw) }
 
-	return err == nil && heard
+// Readable says whether there is something to read from a socket, be it the end or an error, without taking it. It goes through Control, since whoever reads holds the lock for reads.
+func Readable(socket syscall.RawConn) bool {
+	heard := false
+	err := socket.Control(func(fd uintptr) { heard = peek(fd) })
+
+	return err != nil || heard
 }
 
 // peek says whether there is something to read, be it the end or an error.
