@@ -50,6 +50,7 @@ type pilot struct {
 	up        atomic.Pointer[func()]
 	listening atomic.Bool
 	leaving   *drain
+	looking   *look
 
 	secure *certificates // of the data port; nil: no TLS
 	// data is the server of the data port, extra those of the further addresses, in their order.
@@ -71,7 +72,7 @@ const (
 
 // newPilot wires the rooms in the order in which they need each other; where they need each other in a circle, a closure over p closes it.
 func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
-	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP, leaving: newDrain()}
+	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP, leaving: newDrain(), looking: newLook()}
 	p.latest.Store(c)
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {
@@ -222,6 +223,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		ReadyPaths:        p.readyPath,
 		LivePath:          func(path string) bool { return path == "/metrics" || p.pathway(path).live },
 		Lost:              p.keeper.Lost,
+		Loading:           p.loading,
 		Suspect:           p.watch.Look,
 		State:             p.machine.Pod,
 		ServerTiming:      c.Telemetry.ServerTiming,

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type attempt struct {
 	upload upload // of the body, if there is one
 	began  time.Time
 	busy   bool                               // the backend refused the request, which goes back to the line
+	ahead  ahead                              // of the answer's body, what was read to see what it says
 	cancel atomic.Pointer[context.CancelFunc] // of the standard transport
 
 	ours bool // the exchange is our own, not the standard transport's
@@ -72,6 +74,9 @@ func (x *exchange) attempt() (again bool) {
 	defer a.end()
 	if x.body != nil {
 		a.upload = x.body.begin(&a.clock)
+		if x.gated {
+			x.body.retain(&x.h.gate.budget)
+		}
 		if !x.body.small() {
 			x.body.watch(a.abort)
 		}
@@ -81,7 +86,7 @@ func (x *exchange) attempt() (again bool) {
 	defer a.report()
 	if err := a.forward(); err != nil {
 		again = x.settle(err)
-		a.busy = errors.Is(err, errRefusedBusy)
+		a.busy = errors.Is(err, errRefusedBusy) || errors.Is(err, errLoading)
 
 		return again
 	}
@@ -144,15 +149,22 @@ func (a *attempt) abort() {
 	}
 }
 
-// head takes the head of the backend's answer. It returns an error if the answer is thrown away, since the request goes back to the line.
-func (a *attempt) head(status int, length int64, header http.Header) error {
+// head takes the head of the backend's answer, and may look at the begin of its body. It returns an error if the answer is thrown away, since the request goes
+// back to the line.
+func (a *attempt) head(status int, length int64, header http.Header, body io.Reader) error {
 	x := a.x
 	x.span.head(status)
-	limited := a.judge.head(status, length, header, x.grpc)
-	if limited && x.h.tunable.Load().requeueRefused && x.ticket.Held() > 0 && x.sentBack == 0 && (x.body == nil || (x.body.ended() && x.body.rewind())) {
-		x.sentBack++
+	loading := x.gated && a.loading(status, header, body)
+	limited := a.judge.head(status, length, header, x.grpc, loading)
+	if (loading || (limited && x.ticket.Held() > 0)) && x.sendBack() {
+		if loading {
+			return errLoading
+		}
 
 		return errRefusedBusy
+	}
+	if loading {
+		x.suspect()
 	}
 	if x.body != nil {
 		x.body.forget()

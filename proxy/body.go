@@ -47,7 +47,7 @@ type Body struct {
 	pumping  bool
 	released bool // the pump stops after its present read
 	closed   bool
-	direct   bool // bytes have gone past buf, so they cannot be read again
+	direct   bool // bytes have gone past buf, or out of it, so they cannot be read again
 	touched  bool // src was read at all
 	expects  bool // the client waits for our word before it sends
 	spent    bool // nothing will be sent again: memory is freed once it has been read
@@ -108,6 +108,14 @@ func (b *Body) ended() bool {
 	defer b.mu.Unlock()
 
 	return b.err != nil && !b.bound.over
+}
+
+// whole says whether all of the body has come, as far as that can be known without waiting for more.
+func (b *Body) whole() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return errors.Is(b.err, io.EOF) || (b.length > 0 && b.came == b.length)
 }
 
 // received returns how many bytes of the body have been read from the client.
@@ -195,13 +203,36 @@ func (b *Body) readSource(p []byte) (int, error) {
 		n = 0
 	}
 	b.came += int64(n)
-	b.direct = b.direct || n > 0
+	b.keep(p[:n])
 	if err != nil {
 		b.err = err
 	}
 	b.changed.Broadcast()
 
 	return n, err
+}
+
+// retain makes room for a small body that was not held, so that it can be sent again until there is an answer. Where the budget has none to spare, it goes without.
+func (b *Body) retain(in *budget) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.small() && b.buf == nil && !b.direct && !b.spent && (b.budget != nil || in.spare(b.length)) {
+		if b.budget == nil {
+			b.budget, b.limit, b.reserved = in, b.length, b.length
+		}
+		b.buf = make([]byte, 0, b.length)
+	}
+}
+
+// keep puts a piece that has gone to a reader into memory, if there is room. The caller holds the lock.
+func (b *Body) keep(piece []byte) {
+	if b.direct || b.spent || len(b.buf)+len(piece) > cap(b.buf) {
+		b.direct = b.direct || len(piece) > 0
+
+		return
+	}
+	b.buf = append(b.buf, piece...)
+	b.off = len(b.buf)
 }
 
 // forget frees the memory, as soon as it has been read, since nothing will be sent again.

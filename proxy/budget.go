@@ -18,5 +18,10 @@ func (b *budget) take(n int64) bool {
 	return false
 }
 
+// spare reserves n bytes for what can do without, which never gets more than half of the whole.
+func (b *budget) spare(n int64) bool {
+	return b.used.Load()+n <= b.limit.Load()/2 && b.take(n)
+}
+
 // give returns n bytes.
 func (b *budget) give(n int64) { b.used.Add(-n) }

@@ -33,7 +33,7 @@ func (a *attempt) direct() error {
 
 		return a.connect(header)
 	}
-	if err := a.head(a.exchange.Status, a.exchange.Length, header); err != nil {
+	if err := a.head(a.exchange.Status, a.exchange.Length, header, &a.exchange); err != nil {
 		clear(header)
 
 		return err
@@ -101,7 +101,7 @@ func (a *attempt) copyAnswer() {
 			return
 		}
 		a.clock.waiting()
-		n, err := a.exchange.Read(buffer)
+		n, err := a.ahead.read(buffer, &a.exchange)
 		a.read(buffer[:n], err, a.exchange.Trailer())
 		if n > 0 {
 			if _, failed := a.x.answer.Write(buffer[:n]); failed != nil {
@@ -140,7 +140,7 @@ func (a *attempt) read(piece []byte, err error, trailer http.Header) {
 			a.x.firstByte = time.Since(a.x.arrived)
 			a.x.span.firstByte()
 		}
-		a.judge.bytes(piece)
+		a.judge.bytes()
 	}
 	switch {
 	case err == nil:

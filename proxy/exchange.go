@@ -22,7 +22,7 @@ type exchange struct {
 	whole    bool   // the answer was written to its end
 	tries    int
 	attempts int      // begun so far
-	sentBack int      // times that the backend refused it as busy and it went back to the line
+	sentBack int      // times that the backend refused it as busy, or as loading, and it went back to the line
 	now      *attempt // the present one, or the latest; nil before the first
 	first    attempt
 

@@ -12,8 +12,21 @@ const maxTries = 3
 // errRefusedBusy is an answer that is thrown away, since the request goes back to the line.
 var errRefusedBusy = errors.New("forward request: the backend has too much to do")
 
+// errLoading is an answer that is thrown away, since it says that the backend has not taken the request: it is loading its model.
+var errLoading = errors.New("forward request: the backend is loading its model")
+
 // errUnfit is a request that cannot be written as it is.
 var errUnfit = errors.New("the request cannot be forwarded as it is")
+
+// sendBack says whether a request that the backend did not take may go back to the line, which it may once, if all of its body is still there.
+func (x *exchange) sendBack() bool {
+	again := x.h.tunable.Load().requeueRefused && x.sentBack == 0 && (x.body == nil || (x.body.whole() && x.body.rewind()))
+	if again {
+		x.sentBack++
+	}
+
+	return again
+}
 
 // notAllowed deals with a breaker that is open.
 func (x *exchange) notAllowed(err error) (again bool) {
@@ -34,6 +47,13 @@ func (x *exchange) settle(err error) (again bool) {
 	late, isLate := x.now.clock.timeUp()
 	switch {
 	case errors.Is(err, errRefusedBusy):
+		x.h.gate.Return(&x.ticket, x.arrived)
+
+		return true
+	case errors.Is(err, errLoading):
+		if x.h.settings.Loading != nil {
+			x.h.settings.Loading(x.r.Context())
+		}
 		x.h.gate.Return(&x.ticket, x.arrived)
 
 		return true

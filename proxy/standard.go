@@ -155,7 +155,7 @@ func (a *attempt) standardHead(res *http.Response) error {
 
 		return nil
 	}
-	if err := a.head(res.StatusCode, res.ContentLength, res.Header); err != nil {
+	if err := a.head(res.StatusCode, res.ContentLength, res.Header, res.Body); err != nil {
 		return err
 	}
 	res.ContentLength = 0 // makes the reverse proxy leave flushing to us: it needs a timer, and often a goroutine, for each answer
@@ -175,7 +175,7 @@ type answerBody struct {
 // Read implements [io.Reader].
 func (b *answerBody) Read(p []byte) (int, error) {
 	b.a.clock.waiting()
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.a.ahead.read(p, b.ReadCloser)
 	if x := b.a.x; err != nil && !errors.Is(err, io.EOF) && x.grpc && x.tooLong() {
 		x.endCall(b.res)
 		err = io.EOF

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 
@@ -48,11 +47,6 @@ func judgeGRPC(status string) (verdict circuit.Verdict, busy bool) {
 	}
 }
 
-// loading says whether the beginning of a 503's body says that a model is being loaded, as llama.cpp, Triton and others word it.
-func loading(begin []byte) bool {
-	return bytes.Contains(bytes.ToLower(begin[:min(len(begin), 512)]), []byte("loading"))
-}
-
 // judge turns what happens in one attempt into at most one start verdict and at most one break, for the breaker and the gate.
 // It belongs to the goroutine that runs the attempt; close is its last call, in a defer.
 type judge struct {
@@ -62,7 +56,6 @@ type judge struct {
 
 	verdict circuit.Verdict
 	busy    bool
-	status  int
 	code    string // of gRPC, as far as it is known
 	grpc    bool
 	atEnd   bool // the start verdict waits for the end of the answer
@@ -70,13 +63,16 @@ type judge struct {
 	broken  bool
 }
 
-// head takes what the answer's head says. It returns true when the backend refused as busy a request that a permit had let through.
-func (j *judge) head(status int, length int64, header http.Header, grpc bool) (limited bool) {
-	j.status, j.grpc = status, grpc
+// head takes what the answer's head says, and whether the answer is that a model is being loaded. It returns true when the backend refused as busy a request that a permit had let through.
+func (j *judge) head(status int, length int64, header http.Header, grpc, loading bool) (limited bool) {
+	j.grpc = grpc
 	j.verdict, j.busy = judgeStatus(status, header)
 	if code := header.Get("Grpc-Status"); grpc && code != "" && status == http.StatusOK {
 		j.code = code
 		j.verdict, j.busy = judgeGRPC(code)
+	}
+	if loading {
+		j.verdict, j.busy = circuit.None, true
 	}
 	j.atEnd = length >= 0 && length <= smallAnswer
 	if j.busy && j.gate != nil {
@@ -87,14 +83,8 @@ func (j *judge) head(status int, length int64, header http.Header, grpc bool) (l
 }
 
 // bytes takes a piece of the answer's body.
-func (j *judge) bytes(piece []byte) {
+func (j *judge) bytes() {
 	j.exchange.Progress()
-	if j.status == http.StatusServiceUnavailable && j.verdict == circuit.Bad && !j.started && loading(piece) {
-		j.verdict, j.busy = circuit.None, true
-		if j.gate != nil {
-			j.gate.Busy(j.ticket)
-		}
-	}
 	if !j.atEnd {
 		j.start()
 	}

@@ -3,6 +3,7 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -75,6 +76,11 @@ func (e *Error) Unwrap() []error {
 	}
 
 	return all
+}
+
+// Loading says whether the server answered an inference that it is loading the model.
+func (e *Error) Loading() bool {
+	return e.Status == http.StatusServiceUnavailable && strings.Contains(strings.ToLower(e.Excerpt), "loading")
 }
 
 func excerpt(body []byte) string {

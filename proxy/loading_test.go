@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
+)
+
+// reloading is a backend that says of its first requests that it is loading, and echoes the others. It says it in two pieces.
+type reloading struct {
+	refuses int64
+	asked   atomic.Int64
+}
+
+func (b *reloading) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if b.asked.Add(1) <= b.refuses {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		for _, piece := range []string{`{"error":{"message":"Lo`, `ading model"}}`} {
+			_, _ = io.WriteString(w, piece)
+			_ = http.NewResponseController(w).Flush()
+		}
+
+		return
+	}
+	_, _ = w.Write(body)
+}
+
+// TestARequestMeetsABackendThatIsLoading sends requests through a gate that passes, so that none is held before.
+func TestARequestMeetsABackendThatIsLoading(t *testing.T) {
+	t.Parallel()
+	small, large := strings.Repeat("s", smallBody), strings.Repeat("l", smallBody+1)
+	for _, test := range []struct {
+		name, body string
+		chunked    bool
+		refuses    int64
+		keep       bool // requeue_refused is false
+		memory     int64
+		status     int
+		asked      int64
+	}{
+		{name: "no body", refuses: 1, status: 200, asked: 2},
+		{name: "a small body is sent again whole", body: small, refuses: 1, status: 200, asked: 2},
+		{name: "a larger one was not kept", body: large, refuses: 1, status: 503, asked: 1},
+		{name: "nor one of unknown length", body: "x", chunked: true, refuses: 1, status: 503, asked: 1},
+		{name: "nor one for which there is no memory", body: small, memory: 2*int64(len(small)) - 1, refuses: 1, status: 503, asked: 1},
+		{name: "once and not twice", body: small, refuses: 2, status: 503, asked: 2},
+		{name: "not if that is not wished", body: small, keep: true, refuses: 1, status: 503, asked: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			perTransport(t, func(t *testing.T, transport Transport) {
+				t.Helper()
+				server := &reloading{refuses: test.refuses}
+				breaker := circuit.New(circuit.Settings{Config: circuit.DefaultConfig()})
+				var told, suspected atomic.Int64
+				var gate *Gate
+				r := socketRig(t, httpBackend(t, server.ServeHTTP), func(s *Settings, g *GateSettings) {
+					s.Transport, s.Breaker, s.Hold.RequeueRefused = transport, breaker, !test.keep
+					if test.memory > 0 {
+						g.Memory = test.memory
+					}
+					s.Suspect = func() { suspected.Add(1) }
+					s.Loading = func(context.Context) { // what the pod does, in short
+						told.Add(1)
+						gate.Hold()
+						time.AfterFunc(20*time.Millisecond, func() { gate.Ramp(1) })
+					}
+				})
+				gate = r.gate
+				open(r.gate)
+				var body io.Reader
+				if test.body != "" {
+					body = strings.NewReader(test.body)
+				}
+				if test.chunked {
+					body = io.MultiReader(body)
+				}
+				got := r.send(t.Context(), http.MethodPost, "/", body)
+				if got.status != test.status || server.asked.Load() != test.asked {
+					t.Errorf("answered %d, asked %d times; expected %d and %d", got.status, server.asked.Load(), test.status, test.asked)
+				}
+				if test.status == http.StatusOK && got.body != test.body {
+					t.Errorf("the body came back changed: %d bytes of %d", len(got.body), len(test.body))
+				}
+				if test.status != http.StatusOK && got.body != `{"error":{"message":"Loading model"}}` {
+					t.Errorf("the answer was changed: %q", got.body)
+				}
+				if again := test.asked - 1; told.Load() != again || suspected.Load() != test.refuses-again {
+					t.Errorf("told %d times, suspected %d times", told.Load(), suspected.Load())
+				}
+				if tally := breaker.Snapshot().Window; tally.Bad > 0 {
+					t.Errorf("the breaker holds it against the backend: %+v", tally)
+				}
+				if !r.quiet() {
+					t.Errorf("left behind: %+v", r.gate.Snapshot())
+				}
+			})
+		})
+	}
+}
+
+// TestAnother503IsHandedOn is the control: it says nothing of loading, so it is handed on and counts.
+func TestAnother503IsHandedOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		breaker := circuit.New(circuit.Settings{Config: circuit.DefaultConfig()})
+		said := strings.Repeat("out of everything ", 100)
+		r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, said)
+		}, func(s *Settings, _ *GateSettings) {
+			s.Breaker = breaker
+			s.Loading = func(context.Context) { t.Error("the backend is not loading") }
+		})
+		defer end()
+		open(r.gate)
+		if got := r.send(t.Context(), http.MethodPost, "/", strings.NewReader("x")); got.status != http.StatusServiceUnavailable || got.body != said {
+			t.Errorf("got %+v", got)
+		}
+		if tally := breaker.Snapshot().Window; tally.Bad != 1 {
+			t.Errorf("the breaker saw %+v, expected one bad", tally)
+		}
+	})
+}
