@@ -62,7 +62,8 @@ type HoldConfig struct {
 	// DeadlineHeader names an HTTP header in which callers say for how long they wait, as a duration with its unit such as 2.5s. What is left of it is passed on
 	// in that form; a value of another form says nothing and passes unchanged. grpc-timeout and x-envoy-expected-rq-timeout-ms are always read.
 	DeadlineHeader string `yaml:"deadline_header"`
-	// RequeueRefused sends a request that was held, and that the backend refuses because it has too much to do, once more when its turn comes again, before all others. false hands the refusal on.
+	// RequeueRefused sends a request that was held, and that the backend refuses because it has too much to do, once more when its turn comes again, before all others;
+	// and any request that it answers with a 503 because it is loading its model. false hands the refusal on.
 	RequeueRefused bool `yaml:"requeue_refused"`
 }
 
