@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
@@ -18,24 +19,35 @@ type look struct {
 
 func newLook() *look { return &look{token: make(chan struct{}, 1)} }
 
-// loading returns once it is known whether the backend, which told a user so, is loading what was warm: if it is, the gate holds then. A user's answer alone takes no pod
-// out, since callers may have a part in it: the server is asked, and when it says that all is well it has to prove it by an inference.
-func (p *pilot) loading(ctx context.Context) {
+// unavailable returns once it is known whether the backend, which told a user that it is unavailable, is loading what was warm: then the gate holds. A user's answer alone takes
+// no pod out, since callers may have a part in it: the server is asked. If it says that all is well, though it told a user that it is loading, it has to prove it by an inference.
+func (p *pilot) unavailable(ctx context.Context, loading bool) (cold bool) {
 	told := time.Now()
 	select {
 	case p.looking.token <- struct{}{}:
 		defer func() { <-p.looking.token }()
 	case <-ctx.Done():
-		return
+		return false
 	}
-	if p.looking.began.After(told) || !p.machine.Pod().Serves() {
-		return
+	if p.looking.began.Before(told) && p.machine.Pod().Serves() {
+		p.looking.began = time.Now()
+		p.lookLoading(ctx, loading)
 	}
-	p.looking.began = time.Now()
+
+	switch p.machine.Pod() {
+	case health.Starting, health.Warming, health.Cold:
+		return true
+	default: // idle is left by the next request anyway
+		return false
+	}
+}
+
+// lookLoading makes the gate hold if the backend is loading.
+func (p *pilot) lookLoading(ctx context.Context, loading bool) {
 	limited, cancel := context.WithTimeout(ctx, endpointTimeout)
 	defer cancel()
 	_ = p.check(limited) // warms anew by itself what the server says is cold
-	if !p.machine.Pod().Serves() {
+	if !loading || !p.machine.Pod().Serves() {
 		return
 	}
 	err := p.synthetic(ctx)

@@ -223,7 +223,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		ReadyPaths:        p.readyPath,
 		LivePath:          func(path string) bool { return path == "/metrics" || p.pathway(path).live },
 		Lost:              p.keeper.Lost,
-		Loading:           p.loading,
+		Unavailable:       p.unavailable,
 		Suspect:           p.watch.Look,
 		State:             p.machine.Pod,
 		ServerTiming:      c.Telemetry.ServerTiming,

@@ -36,6 +36,12 @@ func (f *repository) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/v2/models/a":
 		_, _ = fmt.Fprintf(w, `{"name":"a","versions":["%d"],"platform":"p","inputs":[{"name":"x","datatype":"FP32","shape":[1]}]}`, f.version)
 	case "/v2/models/a/infer":
+		if !f.loaded {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "unavailable")
+
+			return
+		}
 		if r.Header.Get("X-Pilotlight-Synthetic") != "" {
 			f.synthetic[f.version]++
 		}
@@ -72,6 +78,7 @@ func TestC33AndC34ModelUnloadedAndReloaded(t *testing.T) {
 	if status, _ := get(t, p.readyz()+"?model=b"); status != http.StatusServiceUnavailable {
 		t.Errorf("model b is %d although it loads for ever", status)
 	}
+	users := trickle(t, "http://"+p.data+"/v2/models/a/infer")
 	server.set(false, 1)
 	until(t, p.readyz(), http.StatusServiceUnavailable)
 	server.set(true, 2)
@@ -88,5 +95,38 @@ func TestC33AndC34ModelUnloadedAndReloaded(t *testing.T) {
 	until(t, p.readyz(), http.StatusOK)
 	if server.warmed(3) != 5 {
 		t.Errorf("%d inferences of version 3", server.warmed(3))
+	}
+	if sent, failed := users(); sent < 5 || failed > 0 {
+		t.Errorf("%d of %d users failed while versions changed", failed, sent)
+	}
+}
+
+// trickle lets users ask one after the other, every 2 ms, until the function that it returns is called, which says how many there were and how many got no answer of the model.
+func trickle(t *testing.T, url string) (end func() (sent, failed int)) {
+	t.Helper()
+	stop := make(chan struct{})
+	var users sync.WaitGroup
+	var sent, failed int
+	users.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			sent++
+			if status, _ := post(t, url, `{}`); status != http.StatusOK {
+				failed++
+			}
+		}
+	})
+
+	return func() (int, int) {
+		close(stop)
+		users.Wait()
+
+		return sent, failed
 	}
 }

@@ -86,7 +86,7 @@ func (x *exchange) attempt() (again bool) {
 	defer a.report()
 	if err := a.forward(); err != nil {
 		again = x.settle(err)
-		a.busy = errors.Is(err, errRefusedBusy) || errors.Is(err, errLoading)
+		a.busy = errors.Is(err, errRefused)
 
 		return again
 	}
@@ -157,14 +157,7 @@ func (a *attempt) head(status int, length int64, header http.Header, body io.Rea
 	loading := x.gated && a.loading(status, header, body)
 	limited := a.judge.head(status, length, header, x.grpc, loading)
 	if (loading || (limited && x.ticket.Held() > 0)) && x.sendBack() {
-		if loading {
-			return errLoading
-		}
-
-		return errRefusedBusy
-	}
-	if loading {
-		x.suspect()
+		return errRefused
 	}
 	if x.body != nil {
 		x.body.forget()

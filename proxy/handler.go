@@ -65,8 +65,9 @@ type Settings struct {
 	LivePath func(path string) bool
 	// Lost is called when no connection to the backend could be made. When it returns the gate should hold: the request goes back to the line.
 	Lost func(cause error)
-	// Loading is called when the backend answered that it is loading its model, for a request that goes back to the line. When it returns the gate holds, if that is so.
-	Loading func(ctx context.Context)
+	// Unavailable is called when the backend answered with a 503 that names no time to come back, before the answer is handed on; loading means that it says, in words, that
+	// it is loading its model. Unavailable returns whether the backend has become cold: then the gate holds.
+	Unavailable func(ctx context.Context, loading bool) (cold bool)
 	// Suspect is called when an exchange broke: somebody should look at the backend now.
 	Suspect func()
 	// State is that of the pod, for those who are refused. Nil leaves it out.

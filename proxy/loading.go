@@ -9,22 +9,27 @@ import (
 // loadingWords is how far into an answer it is looked for the word that says that a model is being loaded, in bytes.
 const loadingWords = 512
 
-// loading says whether the backend answers that a model is being loaded, as llama.cpp, Triton and others word it: then it has not taken the request.
-// The begin of a 503's body is read for it and kept in ahead.
+// loading says whether the backend has not taken the request because a model is being loaded: it says so, as llama.cpp, Triton and others word it, or it is unavailable, and a
+// look at it shows that. The begin of a 503's body is read for it and kept in ahead.
 func (a *attempt) loading(status int, header http.Header, body io.Reader) bool {
 	var words []byte
 	switch {
-	case a.x.grpc:
-		if header.Get("Grpc-Status") == "14" { // UNAVAILABLE
-			words = []byte(header.Get("Grpc-Message"))
-		}
-	case status == http.StatusServiceUnavailable:
+	case a.x.grpc && header.Get("Grpc-Status") == "14": // UNAVAILABLE
+		words = []byte(header.Get("Grpc-Message"))
+	case !a.x.grpc && status == http.StatusServiceUnavailable && header.Get("Retry-After") == "":
 		a.clock.waiting()
 		a.ahead.fill(body)
+		a.clock.got()
 		words = a.ahead.bytes
+	default:
+		return false
+	}
+	loading := bytes.Contains(bytes.ToLower(words), []byte("loading"))
+	if look := a.x.h.settings.Unavailable; look != nil && a.x.sentBack == 0 && look(a.x.r.Context(), loading) {
+		return true
 	}
 
-	return bytes.Contains(bytes.ToLower(words), []byte("loading"))
+	return loading
 }
 
 // ahead is the begin of an answer's body that was read before the answer was handed on. The zero ahead is empty.

@@ -60,18 +60,22 @@ func TestARequestMeetsABackendThatIsLoading(t *testing.T) {
 				t.Helper()
 				server := &reloading{refuses: test.refuses}
 				breaker := circuit.New(circuit.Settings{Config: circuit.DefaultConfig()})
-				var told, suspected atomic.Int64
+				var told atomic.Int64
 				var gate *Gate
 				r := socketRig(t, httpBackend(t, server.ServeHTTP), func(s *Settings, g *GateSettings) {
 					s.Transport, s.Breaker, s.Hold.RequeueRefused = transport, breaker, !test.keep
 					if test.memory > 0 {
 						g.Memory = test.memory
 					}
-					s.Suspect = func() { suspected.Add(1) }
-					s.Loading = func(context.Context) { // what the pod does, in short
+					s.Unavailable = func(_ context.Context, loading bool) bool { // what the pod does, in short
+						if !loading {
+							t.Error("the words were not seen")
+						}
 						told.Add(1)
 						gate.Hold()
 						time.AfterFunc(20*time.Millisecond, func() { gate.Ramp(1) })
+
+						return true
 					}
 				})
 				gate = r.gate
@@ -93,8 +97,8 @@ func TestARequestMeetsABackendThatIsLoading(t *testing.T) {
 				if test.status != http.StatusOK && got.body != `{"error":{"message":"Loading model"}}` {
 					t.Errorf("the answer was changed: %q", got.body)
 				}
-				if again := test.asked - 1; told.Load() != again || suspected.Load() != test.refuses-again {
-					t.Errorf("told %d times, suspected %d times", told.Load(), suspected.Load())
+				if told.Load() != 1 {
+					t.Errorf("told %d times", told.Load())
 				}
 				if tally := breaker.Snapshot().Window; tally.Bad > 0 {
 					t.Errorf("the breaker holds it against the backend: %+v", tally)
@@ -107,26 +111,44 @@ func TestARequestMeetsABackendThatIsLoading(t *testing.T) {
 	}
 }
 
-// TestAnother503IsHandedOn is the control: it says nothing of loading, so it is handed on and counts.
-func TestAnother503IsHandedOn(t *testing.T) {
+// TestAnother503IsWhatALookAtTheBackendSays has a backend that is unavailable and says no more. If it has become cold the request goes back to the line; as the control, if it
+// has not, the answer is handed on, unchanged, and counts.
+func TestAnother503IsWhatALookAtTheBackendSays(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		breaker := circuit.New(circuit.Settings{Config: circuit.DefaultConfig()})
-		said := strings.Repeat("out of everything ", 100)
-		r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, said)
-		}, func(s *Settings, _ *GateSettings) {
-			s.Breaker = breaker
-			s.Loading = func(context.Context) { t.Error("the backend is not loading") }
+	said := strings.Repeat("out of everything ", 100)
+	for _, test := range []struct {
+		name   string
+		cold   bool
+		status int
+		want   circuit.Tally
+	}{
+		{"cold", true, http.StatusOK, circuit.Tally{Good: 1, None: 1}},
+		{"control: not cold", false, http.StatusServiceUnavailable, circuit.Tally{Bad: 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				breaker := circuit.New(circuit.Settings{Config: circuit.DefaultConfig()})
+				asked := 0
+				r, end := memoryRig(t, func(w http.ResponseWriter, _ *http.Request) {
+					if asked++; asked == 1 {
+						w.WriteHeader(http.StatusServiceUnavailable)
+						_, _ = io.WriteString(w, said)
+					}
+				}, func(s *Settings, _ *GateSettings) {
+					s.Breaker = breaker
+					s.Unavailable = func(_ context.Context, loading bool) bool { return !loading && test.cold }
+				})
+				defer end()
+				open(r.gate)
+				got := r.send(t.Context(), http.MethodPost, "/", strings.NewReader("x"))
+				if got.status != test.status || (!test.cold && got.body != said) {
+					t.Errorf("got %+v", got)
+				}
+				if tally := breaker.Snapshot().Window; tally != test.want {
+					t.Errorf("the breaker saw %+v, expected %+v", tally, test.want)
+				}
+			})
 		})
-		defer end()
-		open(r.gate)
-		if got := r.send(t.Context(), http.MethodPost, "/", strings.NewReader("x")); got.status != http.StatusServiceUnavailable || got.body != said {
-			t.Errorf("got %+v", got)
-		}
-		if tally := breaker.Snapshot().Window; tally.Bad != 1 {
-			t.Errorf("the breaker saw %+v, expected one bad", tally)
-		}
-	})
+	}
 }

@@ -9,11 +9,8 @@ import (
 // maxTries bounds how often a request that was never sent is tried again without having been held in between.
 const maxTries = 3
 
-// errRefusedBusy is an answer that is thrown away, since the request goes back to the line.
-var errRefusedBusy = errors.New("forward request: the backend has too much to do")
-
-// errLoading is an answer that is thrown away, since it says that the backend has not taken the request: it is loading its model.
-var errLoading = errors.New("forward request: the backend is loading its model")
+// errRefused is an answer that is thrown away, since the request goes back to the line.
+var errRefused = errors.New("forward request: the backend has too much to do, or is loading its model")
 
 // errUnfit is a request that cannot be written as it is.
 var errUnfit = errors.New("the request cannot be forwarded as it is")
@@ -46,14 +43,7 @@ func (x *exchange) settle(err error) (again bool) {
 	var dial *dialError
 	late, isLate := x.now.clock.timeUp()
 	switch {
-	case errors.Is(err, errRefusedBusy):
-		x.h.gate.Return(&x.ticket, x.arrived)
-
-		return true
-	case errors.Is(err, errLoading):
-		if x.h.settings.Loading != nil {
-			x.h.settings.Loading(x.r.Context())
-		}
+	case errors.Is(err, errRefused):
 		x.h.gate.Return(&x.ticket, x.arrived)
 
 		return true
