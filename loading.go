@@ -34,12 +34,9 @@ func (p *pilot) unavailable(ctx context.Context, loading bool) (cold bool) {
 		p.lookLoading(ctx, loading)
 	}
 
-	switch p.machine.Pod() {
-	case health.Starting, health.Warming, health.Cold:
-		return true
-	default: // idle is left by the next request anyway
-		return false
-	}
+	state := p.machine.Pod()
+
+	return state == health.Starting || state == health.Warming || state == health.Cold
 }
 
 // lookLoading makes the gate hold if the backend is loading.
