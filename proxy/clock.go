@@ -197,6 +197,7 @@ func (c *clock) tunnel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.since = [waits]instant{}
+	c.answered, c.complete = true, true // the standard transport may say only later that the request was sent
 	c.whole = 0
 	if c.total != nil {
 		c.total.Stop()

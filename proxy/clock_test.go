@@ -142,6 +142,27 @@ func clientThatReadsNothingLosesItsAnswer(t *testing.T, transport Transport) {
 }
 
 // TestC14SilentTunnelEnds has a tunnel that lives for as long as bytes move, and no longer.
+func TestC14TunnelBeginsBeforeItsRequestIsKnownToBeSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := TimeoutsConfig{UploadIdle: 1, BodyIdle: 1, FirstByte: units.Duration(time.Second), StreamIdle: 1, TunnelIdle: units.Duration(time.Minute)}
+		a := &attempt{ours: true, x: &exchange{}}
+		a.clock.start(limits, a)
+		a.clock.wake()
+		a.clock.tunnel()
+		a.clock.sent()
+		time.Sleep(59 * time.Second)
+		if reason, up := a.clock.timeUp(); up {
+			t.Errorf("ended for %s", reason)
+		}
+		time.Sleep(2 * time.Second)
+		if reason, _ := a.clock.timeUp(); reason != TunnelIdleTimeout {
+			t.Errorf("a silent tunnel ended for %s", reason)
+		}
+		a.clock.stop()
+	})
+}
+
 func TestC14SilentTunnelEnds(t *testing.T) {
 	t.Parallel()
 	perTransport(t, silentTunnelEnds)
