@@ -35,6 +35,7 @@ type Body struct {
 	budget   *budget // nil until memory is reserved
 	limit    int64   // the most bytes to read ahead
 	reserved int64
+	windowed bool // the stream's window is reserved too
 
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -88,6 +89,8 @@ func (b *Body) reserve(from *budget, maxBody, maxStream int64) (outcome Outcome,
 			return Full, true
 		}
 		b.limit, b.reserved = b.length, b.length
+	} else if !b.http1 && !from.fits(firstRead+streamWindow) {
+		return Full, true // as it would be once it has been read ahead, see reserveWindow
 	}
 	b.budget = from
 
@@ -226,13 +229,15 @@ func (b *Body) retain(in *budget) {
 
 // keep puts a piece that has gone to a reader into memory, if there is room. The caller holds the lock.
 func (b *Body) keep(piece []byte) {
-	if b.direct || b.spent || len(b.buf)+len(piece) > cap(b.buf) {
-		b.direct = b.direct || len(piece) > 0
-
-		return
+	switch {
+	case len(piece) == 0:
+	case !b.direct && !b.spent && len(b.buf)+len(piece) <= cap(b.buf):
+		b.buf = append(b.buf, piece...)
+		b.off = len(b.buf)
+	default: // the memory is of no more use, and what lies in an HTTP/2 window is on its way
+		b.direct = true
+		b.free()
 	}
-	b.buf = append(b.buf, piece...)
-	b.off = len(b.buf)
 }
 
 // forget frees the memory, as soon as it has been read, since nothing will be sent again.
@@ -251,12 +256,19 @@ func (b *Body) forgetRead() {
 
 // free gives the memory back. The caller holds the lock.
 func (b *Body) free() {
-	if b.budget != nil {
+	if b.reserved > 0 {
 		b.budget.give(b.reserved)
-		b.reserved = 0
+		b.reserved, b.windowed = 0, false
 	}
 	b.direct = b.direct || len(b.buf) > 0
 	b.buf, b.off = nil, 0
+}
+
+// refuse makes net/http's server throw away at once what an HTTP/2 client has sent, and still sends until it learns that nobody wants it.
+func (b *Body) refuse() {
+	if !b.http1 {
+		_ = b.src.Close()
+	}
 }
 
 // finish ends all reading; the handler may return only after it. A rest that an HTTP/1 client is still sending is read and thrown away for a while if

@@ -25,3 +25,6 @@ func (b *budget) spare(n int64) bool {
 
 // give returns n bytes.
 func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// fits says whether n bytes could be reserved now.
+func (b *budget) fits(n int64) bool { return b.used.Load()+n <= b.limit.Load() }

@@ -124,6 +124,9 @@ func (x *exchange) refuse(reason Reason) {
 	x.h.logger.Debug("request refused", "reason", reason.String())
 	x.cause = because(reason)
 	x.h.meter.refused(x.span.context(), reason)
+	if x.body != nil {
+		x.body.refuse()
+	}
 	id := x.requestID()
 	clear(x.answer.Header()) // what an attempt may have left
 	x.answer.Header().Set("X-Request-ID", id)

@@ -319,6 +319,51 @@ func TestHeldHTTP2BodiesDoNotStallTheirNeighbours(t *testing.T) {
 	until(t, "quiet", r.quiet)
 }
 
+// TestC17WindowsOfHeldHTTP2BodiesAreInTheBudget holds as many uploads of unknown length on one connection as there is memory for, what flow control lets in beyond the read-ahead included.
+func TestC17WindowsOfHeldHTTP2BodiesAreInTheBudget(t *testing.T) {
+	t.Parallel()
+	const memory, sent = 10 * (64<<10 + streamWindow), 30
+	r := socketRig(t, httpBackend(t, echo), func(s *Settings, g *GateSettings) {
+		s.LivePath = func(path string) bool { return path == "/live" }
+		g.Memory = memory
+	})
+	r.useHTTP2(t)
+	if got := r.send(t.Context(), http.MethodGet, "/live", nil); got.status != http.StatusOK { // and there is one connection
+		t.Fatalf("%+v", got)
+	}
+	var wait sync.WaitGroup
+	var delivered, full atomic.Int64
+	for i := range sent {
+		wait.Go(func() {
+			body := strings.Repeat(fmt.Sprintf("%07d ", i), 128<<10)
+			switch got := r.send(t.Context(), http.MethodPost, "/", io.MultiReader(strings.NewReader(body))); {
+			case got.status == http.StatusOK && got.body == body:
+				delivered.Add(1)
+			case got.status == http.StatusServiceUnavailable && strings.Contains(got.body, `"hold_full"`):
+				full.Add(1)
+			default:
+				t.Errorf("upload %d: %d, %d bytes, %v", i, got.status, len(got.body), got.err)
+			}
+		})
+	}
+	until(t, "no more are held than their windows fit", func() bool {
+		s := r.gate.Snapshot()
+
+		return s.Held > 0 && s.Held <= memory/streamWindow && s.HeldBytes <= memory && int64(s.Held)+full.Load() == sent
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if got := r.send(ctx, http.MethodPost, "/live", strings.NewReader(strings.Repeat("z", 1<<20))); got.status != http.StatusOK {
+		t.Errorf("the neighbour got %d, %v", got.status, got.err)
+	}
+	open(r.gate)
+	wait.Wait()
+	if delivered.Load() == 0 {
+		t.Error("none was held")
+	}
+	until(t, "quiet", r.quiet)
+}
+
 func TestReadyPathsAreAnsweredTruthfullyAndLivePathsPass(t *testing.T) {
 	t.Parallel()
 	var ready atomic.Bool

@@ -131,15 +131,15 @@ func (g *Gate) abandon(t *Ticket) Outcome {
 	return Gone
 }
 
-// bodySettled is called by the pump once a body needs no more reading before its release, or cannot be read any further.
-func (g *Gate) bodySettled(t *Ticket, err error) {
+// bodySettled is called by the pump once a body needs no more reading before its release. An outcome other than Proceed says why t cannot wait any longer.
+func (g *Gate) bodySettled(t *Ticket, outcome Outcome) {
 	g.mu.Lock()
 	defer g.unlock()
 	if t.place != inLine {
 		return
 	}
-	if err != nil {
-		g.end(t, Gone, time.Now())
+	if outcome != Proceed {
+		g.end(t, outcome, time.Now())
 
 		return
 	}

@@ -39,16 +39,20 @@ func (b *Body) run(g *Gate, t *Ticket) {
 	}
 	b.pumping = false
 	b.changed.Broadcast()
-	tell, ended, err := !b.released && !b.closed, b.err != nil, b.err
-	b.mu.Unlock()
-	if errors.Is(err, io.EOF) {
-		err = nil
+	tell, ended := !b.released && !b.closed, b.err != nil
+	outcome := Proceed
+	switch {
+	case ended && !errors.Is(b.err, io.EOF):
+		outcome = Gone
+	case tell && !ended && !b.reserveWindow():
+		outcome = Full
 	}
+	b.mu.Unlock()
 	if tell && !ended {
-		b.watch(func() { g.bodySettled(t, errClientLeft) })
+		b.watch(func() { g.bodySettled(t, Gone) })
 	}
 	if tell {
-		g.bodySettled(t, err)
+		g.bodySettled(t, outcome)
 	}
 }
 
@@ -73,14 +77,30 @@ func (b *Body) room() []byte {
 
 // grow makes the memory of a body of unknown length larger, as long as the budget has some.
 func (b *Body) grow() bool {
-	size := min(max(firstRead, int64(2*cap(b.buf))), b.limit)
-	if size <= int64(cap(b.buf)) || !b.budget.take(size-b.reserved) {
+	had := int64(cap(b.buf))
+	size := min(max(firstRead, 2*had), b.limit)
+	if size <= had || !b.budget.take(size-had) {
 		return false
 	}
-	b.reserved = size
+	b.reserved += size - had
 	larger := make([]byte, len(b.buf), size)
 	copy(larger, b.buf)
 	b.buf = larger
+
+	return true
+}
+
+// reserveWindow sets memory aside for what an HTTP/2 client may send before flow control stops it: net/http's server takes that in, whether anybody reads or not. What an
+// HTTP/1 client sends stays in the kernel. The caller holds the lock.
+func (b *Body) reserveWindow() bool {
+	if b.http1 || b.windowed {
+		return true
+	}
+	if !b.budget.take(streamWindow) {
+		return false
+	}
+	b.reserved += streamWindow
+	b.windowed = true
 
 	return true
 }

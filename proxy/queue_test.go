@@ -107,7 +107,7 @@ func (m *model) settle(rt *rapid.T) {
 	}
 	e := rapid.SampledFrom(m.waiting).Draw(rt, "settled")
 	e.complete = true
-	m.gate.bodySettled(&e.ticket, nil)
+	m.gate.bodySettled(&e.ticket, Proceed)
 	m.release()
 }
 

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// streamWindow is how much of one HTTP/2 body may be on its way unread, in bytes.
-	streamWindow = 128 << 10
+	// streamWindow is how much of one HTTP/2 body may be on its way unread, in bytes: the protocol's own default. net/http's server takes all of it into memory, so
+	// it is charged to the budget of held bodies wherever nobody reads any more.
+	streamWindow = 64 << 10
 	// maxConnectionWindow bounds the same for a whole connection.
 	maxConnectionWindow = 256 << 20
 	// quietClient is how long an HTTP/2 connection may be silent before its client is asked whether it is still there. One that holds back the rest of a head
@@ -49,7 +50,8 @@ func (h *Handler) ServerTo(to Target) *http.Server {
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:      streams,
 			MaxReceiveBufferPerStream: streamWindow,
-			// Room for every stream's window: bodies that wait for their turn must not stop the others on their connection.
+			// Room for every stream's window: bodies that wait for their turn, here or for a slow backend, must not stop the others on their connection. What bounds their
+			// memory is the budget; a smaller window would only let those that wait fill it.
 			MaxReceiveBufferPerConnection: min(streams*streamWindow, maxConnectionWindow),
 			// A whole connection whose client reads nothing; that the window of one stream stays closed is for its exchange's clock to see.
 			WriteByteTimeout: h.settings.Timeouts.WriteStall.Std(),
