@@ -42,7 +42,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.HTTP, backendTLS, screen.event, slog.New(slog.DiscardHandler))
+	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.Address(), backendTLS, screen.event, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
