@@ -68,7 +68,7 @@ func Detect(ctx context.Context, client *Client, options Options) (Dialect, erro
 	case options.Sample != nil:
 		return NewHTTP(client, options), nil
 	default:
-		first.Err = errors.New("it answers like no server type that is known here; name it under backend.type")
+		first.Err = errors.New("it answers like no server type that is known here; name it under backend.type, or for an application a request under warmup.sample")
 
 		return nil, first
 	}
