@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -75,5 +76,33 @@ func TestAGRPCServerThatRestartsIsWarmedAgain(t *testing.T) {
 	until(t, p.readyz(), http.StatusOK)
 	if second.calls.Load() < 10 {
 		t.Errorf("warm again after %d calls", second.calls.Load())
+	}
+}
+
+// TestGRPCCallsAreReplayed has a call that is answered, and the control in which the server knows no such method.
+func TestGRPCCallsAreReplayed(t *testing.T) {
+	address := freeAddress(t)
+	server, _ := listenGRPC(t, address)
+	for method, exit := range map[string]int{"ModelInfer": 0, "ModelMetadata": exitFailure} {
+		dir := t.TempDir()
+		lines, config := filepath.Join(dir, "warm.jsonl"), filepath.Join(dir, "pilotlight.yaml")
+		for path, text := range map[string]string{
+			// Field 1 is the name of the model.
+			lines: `{"path": "/inference.GRPCInferenceService/` + method + `", "grpc": true, "body_base64": "CgFt"}` + "\n",
+			config: "version: 1\nbackend: {type: grpc, grpc: '" + address + "'}\nmodels: [{name: default, required: false}]\n" +
+				"warmup: {steps: [{name: recorded, retries: 0, replay: {files: ['" + lines + "']}}]}\n",
+		} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out, complained bytes.Buffer
+		got := execute(&stdio{out: &out, err: &complained}, []string{"warm", "-c", config})
+		if got != exit || (exit != 0 && !strings.Contains(complained.String(), "UNIMPLEMENTED")) {
+			t.Errorf("%s: exit code %d, expected %d: %s", method, got, exit, complained.String())
+		}
+	}
+	if calls := server.calls.Load(); calls != 1 {
+		t.Errorf("%d calls", calls)
 	}
 }

@@ -132,7 +132,7 @@ type Request struct {
 	Body []byte
 	// Streams says that the answer may come in events, whose times are to be noted.
 	Streams bool
-	// GRPC says that it is a gRPC call: Path is the method and Body one framed message.
+	// GRPC says that it is a gRPC call: Path is the method and Body its message.
 	GRPC bool
 }
 
@@ -227,6 +227,9 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	target, err := url.Parse(scheme + "://" + c.host + c.settings.BasePath + r.Path)
 	if err != nil {
 		return nil, fmt.Errorf("make request for %s: %w", r.Path, err)
+	}
+	if r.GRPC {
+		r.Body = frame(r.Body)
 	}
 	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(r.Body))
 	if err != nil {

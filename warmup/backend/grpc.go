@@ -103,7 +103,7 @@ func (g *GRPC) Describe(ctx context.Context, model string) (Model, error) {
 	}
 	schema, err := g.schema(ctx)
 	if errors.Is(err, ErrNotOffered) && sample.raw {
-		described.Hint = string(frame(sample.Body))
+		described.Hint = string(sample.Body)
 
 		return described, nil
 	}
@@ -125,7 +125,7 @@ func (g *GRPC) Describe(ctx context.Context, model string) (Model, error) {
 		return Model{}, g.unusable(err)
 	}
 	g.method.Store(&method)
-	described.Hint = string(frame(message))
+	described.Hint = string(message)
 
 	return described, nil
 }
@@ -206,7 +206,7 @@ func notFiniteIn(message proto.Message) (field string) {
 // detectGRPC finds out whether gRPC is spoken where it should be: whatever the answer says, it is one.
 func detectGRPC(ctx context.Context, client *Client, options Options) (Dialect, error) {
 	const act = "recognise server by gRPC, since warmup.sample is a gRPC call"
-	answer, err := client.ask(ctx, Request{Method: http.MethodPost, Path: grpc_health_v1.Health_Check_FullMethodName, Body: frame(nil), GRPC: true})
+	answer, err := client.ask(ctx, Request{Method: http.MethodPost, Path: grpc_health_v1.Health_Check_FullMethodName, GRPC: true})
 	if err != nil {
 		return nil, renamed(err, act)
 	}
@@ -246,6 +246,9 @@ func (g *GRPC) schema(ctx context.Context) (*Schema, error) {
 func (g *GRPC) unusable(err error) error {
 	return &Error{Act: "make the call of warmup.sample", Kind: ErrNoRequest, Err: err}
 }
+
+// CheckCall judges the answer to a gRPC call of which nothing is known but that it should be a good one.
+func CheckCall(act string, answer Answer) error { return (&GRPC{}).Check(act, answer, Expect{}) }
 
 // look judges the message of an answer, as far as anybody knows how to read it.
 func (g *GRPC) look(sent []byte, expect Expect) error {

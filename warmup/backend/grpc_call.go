@@ -50,7 +50,7 @@ func (c *Client) call(ctx context.Context, act, method string, request, reply pr
 	if err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	answer, err := c.ask(ctx, Request{Method: http.MethodPost, Path: method, Body: frame(message), GRPC: true})
+	answer, err := c.ask(ctx, Request{Method: http.MethodPost, Path: method, Body: message, GRPC: true})
 	if err != nil {
 		return renamed(err, act)
 	}

@@ -349,7 +349,7 @@ func TestTritonThatRefusesItsIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := backend.NewTriton(serve(t, test.server, backend.ClientSettings{})).Models(t.Context())
-			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) || (test.want == backend.ErrNotOffered && errors.Is(err, backend.ErrCredentialsRefused)) {
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) || (errors.Is(test.want, backend.ErrNotOffered) && errors.Is(err, backend.ErrCredentialsRefused)) {
 				t.Errorf("got %v, expected %v that says %q", err, test.want, test.says)
 			}
 		})
