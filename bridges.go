@@ -224,13 +224,16 @@ func (p *pilot) check(ctx context.Context) error {
 
 // awaited makes a condition of what the plan waits for; nil clears it.
 func (p *pilot) awaited(cause error) {
-	p.machine.Clear("", health.CodeBackendUnreachable)
-	p.machine.Clear("", health.CodeModelNotLoaded)
+	for _, code := range []health.Code{health.CodeBackendUnreachable, health.CodeModelNotLoaded, health.CodeNotRecognised} {
+		p.machine.Clear("", code)
+	}
 	if cause == nil {
 		return
 	}
 	code := health.CodeBackendUnreachable
-	if answered, ok := errors.AsType[*backend.Error](cause); ok && answered.Status != 0 {
+	if errors.Is(cause, backend.ErrNotRecognised) {
+		code = health.CodeNotRecognised
+	} else if answered, ok := errors.AsType[*backend.Error](cause); ok && answered.Status != 0 {
 		code = health.CodeModelNotLoaded
 	}
 	p.machine.Raise("", code, cause.Error())

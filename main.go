@@ -18,7 +18,7 @@ import (
 // bridges.go is what they ask of one another, observe.go what is told of them, serve.go runs them, drain.go is how they leave, reload.go what may change in between.
 type cli struct {
 	Run      runCmd      `cmd:"" help:"Stand in front of a backend: warm it, hold early requests, forward the rest."`
-	Warm     warmCmd     `cmd:"" help:"Warm a backend once, show the progress, and say how it went."`
+	Warm     warmCmds    `cmd:"" help:"Warm a backend once, or import what warms another server."`
 	Demo     demoCmd     `cmd:"" help:"Show a really cold model server with and without Pilotlight."`
 	Validate validateCmd `cmd:"" help:"Check a configuration and print it with every \"auto\" resolved."`
 	Probe    probeCmd    `cmd:"" help:"Ask the Pilotlight of this pod how it is, as an exec probe does: one line, exit code 0 or 1."`

@@ -72,7 +72,7 @@ const (
 
 // newPilot wires the rooms in the order in which they need each other; where they need each other in a circle, a closure over p closes it.
 func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
-	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP, leaving: newDrain(), looking: newLook()}
+	p := &pilot{config: c, logger: logger, address: c.Backend.Address(), leaving: newDrain(), looking: newLook()}
 	p.latest.Store(c)
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {

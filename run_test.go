@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -193,14 +194,20 @@ func TestABackendRestartedAtOnceMeetsNoUserBeforeItIsWarm(t *testing.T) {
 }
 
 func TestEveryWaitIsNamed(t *testing.T) {
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(stranger.Close)
 	for _, test := range []struct{ name, model, backend, code, text string }{
 		{"nobody listens", "digits", "", "backend_unreachable", "connection refused"},
 		{"no such model", "digit", "digits", "model_not_loaded", "404"},
+		{"a server that nobody knows", "digits", stranger.URL, "not_recognised", "status 404: it answers like no server type"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, backend := freePorts(t), freeAddress(t)
+			if strings.HasPrefix(test.backend, "http:") {
+				backend = test.backend
+			}
 			config := p.configure(t, "http: '"+backend+"'", "models: [{name: "+test.model+"}]\n")
-			if test.backend != "" {
+			if test.backend == "digits" {
 				start(t, "onnx", "--model", writeModel(t), "--name", test.backend, "--listen", backend)
 			}
 			pilotlight := start(t, "run", "-c", config)

@@ -16,6 +16,12 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
 
+// warmCmds are what "warm" does: by itself it warms.
+type warmCmds struct {
+	Now    warmCmd       `cmd:"" default:"withargs" help:"Warm a backend once, show the progress, and say how it went." name:"now"`
+	Import warmImportCmd `cmd:"" help:"Turn what warms a server by its own means into a plan: a Triton model's config.pbtxt, TensorFlow Serving's tf_serving_warmup_requests, or JSON lines."`
+}
+
 // warmCmd runs the plan once, shows what it does, and fails when the backend is not warm at the end.
 type warmCmd struct {
 	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, --backend says enough." placeholder:"FILE" short:"c"`
@@ -42,7 +48,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.HTTP, backendTLS, screen.event, slog.New(slog.DiscardHandler))
+	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.Address(), backendTLS, screen.event, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

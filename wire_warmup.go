@@ -17,6 +17,7 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 		Address:        address.Host,
 		BasePath:       address.Base,
 		TLS:            clientTLS(address, backendTLS),
+		GRPC:           backend.Peer{Network: c.Backend.GRPC.Network, Address: c.Backend.GRPC.Host, TLS: clientTLS(c.Backend.GRPC, backendTLS)},
 		Headers:        c.Backend.SyntheticHeaders,
 		Version:        version(),
 		ConnectTimeout: c.Backend.ConnectTimeout.Std(),
@@ -36,6 +37,11 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
 	if c.Warmup.Sample != "" {
 		if settings.Options.Sample, err = backend.ReadSample(c.Warmup.Sample); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.Warmup.Descriptors != "" {
+		if settings.Options.Schema, err = backend.ReadSchema(c.Warmup.Descriptors); err != nil {
 			return nil, nil, err
 		}
 	}

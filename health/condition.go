@@ -19,6 +19,7 @@ const (
 	CodeReleasing          Code = "releasing"
 	CodeBackendUnreachable Code = "backend_unreachable"
 	CodeModelNotLoaded     Code = "model_not_loaded"
+	CodeNotRecognised      Code = "not_recognised"
 	CodeWarmFailed         Code = "warm_failed"
 	CodeWarmedNothing      Code = "warmed_nothing"
 	CodeNotConverged       Code = "not_converged"
@@ -49,6 +50,7 @@ var declarations = map[Code]Declaration{
 	CodeCheckFailed:        {SeverityWarning, EffectInforms, "the backend's own health endpoint fails"},
 	CodeBackendUnreachable: {SeverityNotice, EffectWithholds, "nobody answers at the backend's address yet"},
 	CodeModelNotLoaded:     {SeverityNotice, EffectWithholds, "the backend answers, but has not loaded what is to be warmed"},
+	CodeNotRecognised:      {SeverityWarning, EffectWithholds, "the backend answers like no server type known here; backend.type or warmup.sample says what it is"},
 	CodeReleasing:          {SeverityNotice, EffectWithholds, "the requests that were held until now are being answered first"},
 	CodeWarmFailed:         {SeverityWarning, EffectWithholds, "a required warm-up failed and is tried again"},
 	CodeWarmedNothing:      {SeverityNotice, EffectInforms, "no step warms this, so it serves as it is"},

@@ -19,7 +19,7 @@ func TestCodesAreDeclared(t *testing.T) {
 	}
 	for _, promised := range []Code{
 		"stalled", "users_failing", "fatal_backend", "warm_failed", "warmed_nothing", "not_converged", "model_unhealthy",
-		"credentials_refused", "backend_restarted", "traffic_bypasses", "fell_back_to_cpu",
+		"credentials_refused", "not_recognised", "backend_restarted", "traffic_bypasses", "fell_back_to_cpu",
 	} {
 		if _, ok := promised.Declared(); !ok {
 			t.Errorf("%q is promised to users and not declared", promised)

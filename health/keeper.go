@@ -164,7 +164,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
-	CodeBackendUnreachable, CodeModelNotLoaded, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
+	CodeBackendUnreachable, CodeModelNotLoaded, CodeNotRecognised, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
 	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen,
 }
 

@@ -17,8 +17,12 @@ type Config struct {
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
-	// Whoever names it vouches that sending it again and again has no side effects.
+	// A gRPC call has /package.Service/Method in its first line, and JSON or @file as its message. Whoever names it vouches that sending it again and again has no
+	// side effects.
 	Sample string `yaml:"sample"`
+	// Descriptors is a file that describes the messages of a sample that is a gRPC call, as protoc --include_imports --descriptor_set_out writes it. Empty: the server
+	// is asked by reflection.
+	Descriptors string `yaml:"descriptors"`
 	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
 	KeepWarm units.Duration `yaml:"keep_warm"`
 	// Steps is the plan. Empty: derived from the backend's own metadata.

@@ -21,20 +21,23 @@ const replayLine = 32 << 20
 // ReplayConfig is a step that sends requests from files, each once and in order. Whoever names the files vouches that sending them has no side effects.
 type ReplayConfig struct {
 	// Files hold one request in each line: {"method": "POST", "path": "/predict", "headers": {}, "body": {}}. A body that is no JSON is written as body_base64.
+	// With "grpc": true the path is /package.Service/Method and body_base64 the message.
 	Files []string `yaml:"files"`
 }
 
 // recorded is one line of a file.
 type recorded struct {
-	Method  string            `json:"method"`
+	Method  string            `json:"method,omitempty"`
 	Path    string            `json:"path"`
-	Headers map[string]string `json:"headers"`
-	Body    json.RawMessage   `json:"body"`
-	Base64  []byte            `json:"body_base64"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    json.RawMessage   `json:"body,omitempty"`
+	Base64  []byte            `json:"body_base64,omitempty"`
+	// GRPC says that Path is the method of a gRPC call and the body its message.
+	GRPC bool `json:"grpc,omitempty"`
 }
 
 func (r recorded) request() (backend.Request, error) {
-	request := backend.Request{Method: r.Method, Path: r.Path, Header: http.Header{}, Body: r.Body, Streams: true}
+	request := backend.Request{Method: r.Method, Path: r.Path, Header: http.Header{}, Body: r.Body, Streams: !r.GRPC, GRPC: r.GRPC}
 	switch {
 	case r.Method == "":
 		request.Method = http.MethodPost
@@ -46,6 +49,8 @@ func (r recorded) request() (backend.Request, error) {
 		return request, fmt.Errorf("the path is %q, expected one that begins with /", r.Path)
 	case r.Body != nil && r.Base64 != nil:
 		return request, errors.New("there is a body and a body_base64, expected one of them")
+	case r.GRPC && (r.Body != nil || request.Method != http.MethodPost):
+		return request, errors.New("a gRPC call has a message, as body_base64, and no method of HTTP")
 	case r.Base64 != nil:
 		request.Body = r.Base64
 	}
@@ -119,7 +124,11 @@ func (c *run) replayOne(ctx context.Context, act string, request backend.Request
 		if err != nil {
 			return fmt.Errorf("%s: %w", act, err)
 		}
-		err = backend.CheckAny(act, answer, backend.Expect{Finite: true})
+		if request.GRPC {
+			err = backend.CheckCall(act, answer)
+		} else {
+			err = backend.CheckAny(act, answer, backend.Expect{Finite: true})
+		}
 		busy := errors.Is(err, backend.ErrBusy)
 		c.runner.mu.Lock()
 		if busy {

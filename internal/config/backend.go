@@ -15,7 +15,7 @@ import (
 type BackendConfig struct {
 	// Type is the server type, "auto" to recognise it.
 	Type BackendType `yaml:"type"`
-	// HTTP is where the backend speaks HTTP: host:port, [v6]:port, http://host:port/base, https://host:port/base or unix:/path. Required unless grpc or onnx is set.
+	// HTTP is where the backend speaks HTTP: host:port, [v6]:port, http://host:port/base, https://host:port/base or unix:/path. Required unless onnx, or grpc with type grpc or a sample, is set.
 	HTTP units.Address `yaml:"http"`
 	// GRPC is where the backend speaks gRPC: host:port, unix:/path, or https://host:port with TLS. Empty: the http address, if it speaks HTTP/2.
 	GRPC units.Address `yaml:"grpc"`
@@ -106,6 +106,15 @@ func (b BackendConfig) SyntheticHeaders() (http.Header, error) {
 	return header, nil
 }
 
+// Address is where the backend listens: its HTTP address, or that of gRPC where there is no other.
+func (b BackendConfig) Address() units.Address {
+	if b.HTTP.IsZero() {
+		return b.GRPC
+	}
+
+	return b.HTTP
+}
+
 // Embedded says whether the backend is a worker of our own.
 func (b BackendConfig) Embedded() bool { return len(b.ONNX.Models) > 0 }
 
@@ -139,6 +148,8 @@ const (
 	TypeOpenAI
 	// TypeHTTP is any application, warmed by a sample request.
 	TypeHTTP
+	// TypeGRPC is any application that speaks gRPC, warmed by a sample call.
+	TypeGRPC
 )
 
 var backendTypeNames = units.Names[BackendType]{
@@ -155,6 +166,7 @@ var backendTypeNames = units.Names[BackendType]{
 	TypeOllama:     "ollama",
 	TypeOpenAI:     "openai",
 	TypeHTTP:       "http",
+	TypeGRPC:       "grpc",
 }
 
 // BackendTypeValues lists every value, in order.

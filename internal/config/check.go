@@ -19,7 +19,7 @@ func (d *document) check(c *Config) {
 	if c.Version != Version {
 		d.reportf("version", "expected %d, got %d: this program reads no other version", Version, c.Version)
 	}
-	d.checkBackend(c.Backend)
+	d.checkBackend(c.Backend, c.Warmup.Sample != "")
 	d.checkListen(c.Listen, c.Backend)
 	d.checkNumbers(c)
 	d.checkTLS(c)
@@ -108,7 +108,8 @@ func (d *document) notZero(durations map[string]units.Duration) {
 	}
 }
 
-func (d *document) checkBackend(b BackendConfig) {
+// checkBackend checks the backend; sampled says that there is a sample request.
+func (d *document) checkBackend(b BackendConfig, sampled bool) {
 	switch {
 	case b.Embedded() && !b.HTTP.IsZero():
 		d.reportf("backend.onnx.models", "cannot be set together with backend.http: the backend is either embedded or another server")
@@ -116,8 +117,8 @@ func (d *document) checkBackend(b BackendConfig) {
 		d.reportf("backend.onnx.models", "cannot be set together with backend.grpc: the backend is either embedded or another server")
 	case !b.Embedded() && b.HTTP.IsZero() && b.GRPC.IsZero():
 		d.reportf("backend", "no backend is named: set http (such as localhost:8000) or onnx.models; on the command line --backend or --onnx")
-	case !b.Embedded() && b.HTTP.IsZero():
-		d.reportf("backend.grpc", "is not enough by itself yet: warm-up requests go over HTTP, so set backend.http too")
+	case !b.Embedded() && b.HTTP.IsZero() && b.Type != TypeGRPC && (b.Type != TypeAuto || !sampled):
+		d.reportf("backend.grpc", "is not enough by itself: servers of type %s are warmed over HTTP, so set backend.http too; type grpc is warmed by the gRPC call in warmup.sample", b.Type)
 	}
 	if path := b.ReadyPath; path.Set && !strings.HasPrefix(path.Value, "/") {
 		d.reportf("backend.ready_path", "expected a path that begins with /, got %q", path.Value)

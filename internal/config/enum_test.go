@@ -13,7 +13,7 @@ import (
 
 func TestEnumsSpeakTheirWords(t *testing.T) {
 	t.Parallel()
-	walk(t, BackendTypeValues(), "auto", "oip", "triton", "tfserving", "torchserve", "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama", "openai", "http")
+	walk(t, BackendTypeValues(), "auto", "oip", "triton", "tfserving", "torchserve", "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama", "openai", "http", "grpc")
 	walk(t, IdleUnloadValues(), "keep", "allow")
 	walk(t, ProviderValues(), "cpu", "cuda", "tensorrt")
 	walk(t, proxy.ForwardedValues(), "append", "replace", "keep")

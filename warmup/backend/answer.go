@@ -9,7 +9,9 @@ import (
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte
+	// Trailer is what came after the body; a gRPC call's status is there.
+	Trailer http.Header
+	Body    []byte
 	// Truncated is true when the body was longer than the Client's limit: Body is its beginning.
 	Truncated bool
 	Timing    Timing

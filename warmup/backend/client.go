@@ -42,6 +42,8 @@ type ClientSettings struct {
 	BasePath string
 	// TLS makes it HTTPS; nil is plain HTTP.
 	TLS *tls.Config
+	// GRPC is where gRPC is spoken, when that is another address; zero: at the same one.
+	GRPC Peer
 	// Headers returns what goes with each request, and is never logged; nil: nothing.
 	Headers func() (http.Header, error)
 	// Version of Pilotlight, for the User-Agent.
@@ -56,6 +58,14 @@ type ClientSettings struct {
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// Peer is an address and how it is spoken to.
+type Peer struct {
+	// Network is "tcp" or "unix"; Address is host:port or the path of the socket.
+	Network, Address string
+	// TLS makes it HTTPS; nil is plain.
+	TLS *tls.Config
+}
+
 // Client sends the requests that Pilotlight makes by itself. Each inference goes over a connection of its own: servers that share a port among several
 // processes share connections out, not requests, so a kept connection would warm one process only. It is safe for concurrent use.
 type Client struct {
@@ -65,6 +75,8 @@ type Client struct {
 	// the backend wake up once more.
 	talk *http.Transport
 	host string
+	// grpc is a Client of the address where gRPC is spoken; its own is nil.
+	grpc *Client
 	// loopback are the addresses that the cheap probe may try; empty: net.Dialer.
 	loopback []netip.AddrPort
 }
@@ -104,6 +116,7 @@ func NewClient(s ClientSettings) (*Client, error) {
 	}
 	c.talk = c.transport.Clone()
 	c.talk.DisableKeepAlives, c.talk.MaxIdleConnsPerHost, c.talk.IdleConnTimeout = false, 1, keepTalking
+	c.grpc = c.framed()
 
 	return c, nil
 }
@@ -119,6 +132,8 @@ type Request struct {
 	Body []byte
 	// Streams says that the answer may come in events, whose times are to be noted.
 	Streams bool
+	// GRPC says that it is a gRPC call: Path is the method and Body its message.
+	GRPC bool
 }
 
 // Address is where the backend is, for error texts.
@@ -127,6 +142,14 @@ func (c *Client) Address() string { return c.settings.Address }
 // Do sends a request over a new connection and reads the answer. When ctx ends, the connection is closed, which is how the backend learns
 // of it. An error means that no whole answer came; whatever the status, an answer is none.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+	if r.GRPC {
+		// HTTP/2 requests would share a connection, however short its life.
+		alone := c.grpc.overHTTP2(c.transport)
+		defer alone.CloseIdleConnections()
+
+		return c.grpc.do(ctx, alone, r)
+	}
+
 	return c.do(ctx, c.transport, r)
 }
 
@@ -153,7 +176,7 @@ func (c *Client) do(ctx context.Context, transport *http.Transport, r Request) (
 		return Answer{}, c.transportError(ctx, r, fmt.Errorf("read answer: %w", err))
 	}
 	timing.Total = time.Since(start)
-	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: body, Timing: timing}
+	answer := Answer{Status: response.StatusCode, Header: response.Header, Trailer: response.Trailer, Body: body, Timing: timing}
 	if int64(len(body)) > c.settings.BodyLimit {
 		answer.Body, answer.Truncated = body[:c.settings.BodyLimit], true
 	}
@@ -175,10 +198,19 @@ func (c *Client) read(source io.Reader, streams bool, start time.Time, timing *T
 
 // control is for a call that does no inference, and so has to be answered soon, and may share a connection with the one before.
 func (c *Client) control(ctx context.Context, method, path string, body []byte) (Answer, error) {
+	return c.ask(ctx, Request{Method: method, Path: path, Body: body})
+}
+
+// ask is control for a request of any kind.
+func (c *Client) ask(ctx context.Context, r Request) (Answer, error) {
+	client := c
+	if r.GRPC {
+		client = c.grpc
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, c.settings.ControlTimeout,
 		fmt.Errorf("no answer within %v", c.settings.ControlTimeout))
 	defer cancel()
-	answer, err := c.do(limited, c.talk, Request{Method: method, Path: path, Body: body})
+	answer, err := client.do(limited, client.talk, r)
 	if failed, ok := errors.AsType[*Error](err); ok && ctx.Err() == nil {
 		// A server that does not answer in time while it loads is not there yet.
 		failed.Kind = ErrNotYet
@@ -195,6 +227,9 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	target, err := url.Parse(scheme + "://" + c.host + c.settings.BasePath + r.Path)
 	if err != nil {
 		return nil, fmt.Errorf("make request for %s: %w", r.Path, err)
+	}
+	if r.GRPC {
+		r.Body = frame(r.Body)
 	}
 	request, err := http.NewRequestWithContext(ctx, r.Method, target.String(), bytes.NewReader(r.Body))
 	if err != nil {
@@ -216,6 +251,10 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 		request.Header.Set("Content-Type", "application/json")
 	}
 	maps.Copy(request.Header, r.Header)
+	if r.GRPC {
+		request.Header.Set("Content-Type", "application/grpc")
+		request.Header.Set("TE", "trailers")
+	}
 	request.Header.Set("User-Agent", "pilotlight/"+c.settings.Version+" (synthetic)")
 	request.Header.Set(SyntheticHeader, "1")
 

@@ -29,8 +29,12 @@ func recognisers() []recogniser {
 }
 
 // Detect finds out the server type by asking the server. ErrNotYet: it does not answer yet, or says that it is not ready to; ErrNotRecognised: what
-// it answered is in the error. Where there is a sample request, what answers and is of no other type is of type http.
+// it answered is in the error. Where there is a sample request, what answers and is of no other type is of type http; where that is a gRPC call, what answers by
+// gRPC is of type grpc.
 func Detect(ctx context.Context, client *Client, options Options) (Dialect, error) {
+	if options.Sample != nil && options.Sample.GRPC() {
+		return detectGRPC(ctx, client, options)
+	}
 	var refused, first *Error
 	for _, r := range recognisers() {
 		act := "recognise server: GET " + r.path
@@ -64,7 +68,7 @@ func Detect(ctx context.Context, client *Client, options Options) (Dialect, erro
 	case options.Sample != nil:
 		return NewHTTP(client, options), nil
 	default:
-		first.Err = errors.New("it answers like no server type that is known here; name it under backend.type")
+		first.Err = errors.New("it answers like no server type that is known here; name it under backend.type, or for an application a request under warmup.sample")
 
 		return nil, first
 	}

@@ -89,6 +89,8 @@ type Tensor struct {
 type Options struct {
 	// Sample is the request that warms servers for which none may be made up; nil: there is none.
 	Sample *Sample
+	// Schema describes the messages of a sample that is a gRPC call; nil: the server is asked.
+	Schema *Schema
 	// ReadyPath is the path by which a server of type http says that it is ready; empty: found out.
 	ReadyPath string
 }

@@ -331,3 +331,27 @@ func BenchmarkListening(b *testing.B) {
 		}
 	}
 }
+
+// TestTritonThatRefusesItsIndex is PyTriton, and the controls in which the credentials are what is refused.
+func TestTritonThatRefusesItsIndex(t *testing.T) {
+	t.Parallel()
+	const metadata = `{"name":"triton","version":"2","extensions":["model_repository"]}`
+	for name, test := range map[string]struct {
+		server fake
+		want   error
+		says   string
+	}{
+		"the index alone":      {fake{"POST /v2/repository/index": {403, "This API is restricted"}, "GET /v2": {200, metadata}}, backend.ErrNotOffered, "no matter of credentials"},
+		"all of it":            {fake{"POST /v2/repository/index": {403, "who?"}, "GET /v2": {403, "who?"}}, backend.ErrCredentialsRefused, "who?"},
+		"by want of a token":   {fake{"POST /v2/repository/index": {401, "who?"}, "GET /v2": {200, metadata}}, backend.ErrCredentialsRefused, "who?"},
+		"no index, and no 403": {fake{"GET /v2": {200, metadata}}, backend.ErrNotOffered, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := backend.NewTriton(serve(t, test.server, backend.ClientSettings{})).Models(t.Context())
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) || (errors.Is(test.want, backend.ErrNotOffered) && errors.Is(err, backend.ErrCredentialsRefused)) {
+				t.Errorf("got %v, expected %v that says %q", err, test.want, test.says)
+			}
+		})
+	}
+}

@@ -30,6 +30,7 @@ func serverTypes() []serverType {
 		{"ollama", promptAxes(), func(c *Client, _ Options) Dialect { return NewOllama(c) }, &Ollama{}},
 		{"openai", promptAxes(), func(c *Client, _ Options) Dialect { return NewOpenAI(c) }, &OpenAI{}},
 		{"http", nil, func(c *Client, o Options) Dialect { return NewHTTP(c, o) }, &HTTP{}},
+		{"grpc", nil, func(c *Client, o Options) Dialect { return NewGRPC(c, o) }, &GRPC{}},
 	}
 }
 
@@ -65,6 +66,9 @@ func New(name string, client *Client, options Options) (Dialect, error) {
 	found, err := named(name)
 	if err != nil {
 		return nil, err
+	}
+	if sample := options.Sample; sample != nil && sample.GRPC() != (name == "grpc") && slices.Contains([]string{"grpc", "http", "torchserve"}, name) {
+		return nil, fmt.Errorf("speak to a server of type %s: the sample begins with %q, expected METHOD /path for HTTP, /package.Service/Method for gRPC", name, strings.TrimSpace(sample.Method+" "+sample.Path))
 	}
 
 	return found.make(client, options), nil

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 )
 
 // Triton speaks to NVIDIA's Triton Inference Server, PyTriton's included: the Open Inference Protocol with a model index and a model configuration.
 // From its documentation and source.
 //
 //	ready        GET /v2/models/M/ready: 200 or 400. /v2/health/ready means all models and is not asked about one: loading one more turns it false
-//	models       POST /v2/repository/index: those in state READY, once none is LOADING
+//	models       POST /v2/repository/index: those in state READY, once none is LOADING. PyTriton refuses that by 403 to everybody: they have to be named
 //	request      POST /v2/models/M/infer, made from metadata and configuration (max_batch_size, preferred_batch_size); none for sequences and
 //	             decoupled models
 //	streaming    none
@@ -28,8 +29,12 @@ func (*Triton) Name() string { return "triton" }
 // Models implements [Dialect]. A server whose models failed to load says so here, and only here.
 func (t *Triton) Models(ctx context.Context) ([]string, error) {
 	names, err := t.OIP.Models(ctx)
-	if err == nil && len(names) == 0 {
+	failed, _ := errors.AsType[*Error](err)
+	switch {
+	case err == nil && len(names) == 0:
 		err = &Error{Act: "find loaded models", Kind: ErrNotYet, Err: errors.New("no model is READY")}
+	case failed != nil && failed.Status == http.StatusForbidden && t.talks(ctx):
+		failed.Kind, failed.Err = ErrNotOffered, errors.New("the server refuses its repository index and answers all else, so it is no matter of credentials")
 	}
 
 	return names, err
@@ -57,4 +62,11 @@ func (t *Triton) Request(model Model, shape Shape, seed uint64) (Request, error)
 	}
 
 	return t.OIP.Request(model, shape, seed)
+}
+
+// talks says whether the server tells about itself: whoever refuses our credentials tells nothing.
+func (t *Triton) talks(ctx context.Context) bool {
+	answer, err := t.client.control(ctx, http.MethodGet, "/v2", nil)
+
+	return err == nil && answer.Status == http.StatusOK
 }
