@@ -156,7 +156,7 @@ func (a *attempt) head(status int, length int64, header http.Header, body io.Rea
 	x.span.head(status)
 	loading := x.gated && a.loading(status, header, body)
 	limited := a.judge.head(status, length, header, x.grpc, loading)
-	if (loading || (limited && x.ticket.Held() > 0)) && x.sendBack() {
+	if (loading || (limited && x.ticket.Held() > 0)) && x.h.tunable.Load().requeueRefused && x.onceMore() {
 		return errRefused
 	}
 	if x.body != nil {

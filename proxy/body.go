@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -215,23 +216,27 @@ func (b *Body) readSource(p []byte) (int, error) {
 	return n, err
 }
 
-// retain makes room for a small body that was not held, so that it can be sent again until there is an answer. Where the budget has none to spare, it goes without.
+// retain makes room for a body that was not held, as long as it is small, so that it can be sent again until there is an answer. Where the budget has none to spare, it
+// goes without.
 func (b *Body) retain(in *budget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.small() && b.buf == nil && !b.direct && !b.spent && (b.budget != nil || in.spare(b.length)) {
-		if b.budget == nil {
-			b.budget, b.limit, b.reserved = in, b.length, b.length
-		}
-		b.buf = make([]byte, 0, b.length)
+	size := cmp.Or(max(b.length, 0), firstRead)
+	if b.budget == nil && !b.direct && !b.spent && size <= smallBody && in.spare(size) {
+		b.budget, b.limit, b.reserved = in, smallBody, size
+		b.buf = make([]byte, 0, size)
 	}
 }
 
 // keep puts a piece that has gone to a reader into memory, if there is room. The caller holds the lock.
 func (b *Body) keep(piece []byte) {
+	fits := !b.direct && !b.spent
+	for fits && len(b.buf)+len(piece) > cap(b.buf) {
+		fits = b.length < 0 && b.grow()
+	}
 	switch {
 	case len(piece) == 0:
-	case !b.direct && !b.spent && len(b.buf)+len(piece) <= cap(b.buf):
+	case fits:
 		b.buf = append(b.buf, piece...)
 		b.off = len(b.buf)
 	default: // the memory is of no more use, and what lies in an HTTP/2 window is on its way

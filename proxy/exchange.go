@@ -22,7 +22,7 @@ type exchange struct {
 	whole    bool   // the answer was written to its end
 	tries    int
 	attempts int      // begun so far
-	sentBack int      // times that the backend refused it as busy, or as loading, and it went back to the line
+	refused  bool     // the backend said once that it had not taken it, so that it was sent again
 	now      *attempt // the present one, or the latest; nil before the first
 	first    attempt
 

@@ -25,7 +25,7 @@ func (a *attempt) loading(status int, header http.Header, body io.Reader) bool {
 		return false
 	}
 	loading := bytes.Contains(bytes.ToLower(words), []byte("loading"))
-	if look := a.x.h.settings.Unavailable; look != nil && a.x.sentBack == 0 && look(a.x.r.Context(), loading) {
+	if look := a.x.h.settings.Unavailable; look != nil && !a.x.refused && look(a.x.r.Context(), loading) {
 		return true
 	}
 

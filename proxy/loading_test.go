@@ -48,8 +48,9 @@ func TestARequestMeetsABackendThatIsLoading(t *testing.T) {
 	}{
 		{name: "no body", refuses: 1, status: 200, asked: 2},
 		{name: "a small body is sent again whole", body: small, refuses: 1, status: 200, asked: 2},
+		{name: "also one of unknown length", body: small, chunked: true, refuses: 1, status: 200, asked: 2},
 		{name: "a larger one was not kept", body: large, refuses: 1, status: 503, asked: 1},
-		{name: "nor one of unknown length", body: "x", chunked: true, refuses: 1, status: 503, asked: 1},
+		{name: "nor a larger one of unknown length", body: large, chunked: true, refuses: 1, status: 503, asked: 1},
 		{name: "nor one for which there is no memory", body: small, memory: 2*int64(len(small)) - 1, refuses: 1, status: 503, asked: 1},
 		{name: "once and not twice", body: small, refuses: 2, status: 503, asked: 2},
 		{name: "not if that is not wished", body: small, keep: true, refuses: 1, status: 503, asked: 1},

@@ -15,14 +15,14 @@ var errRefused = errors.New("forward request: the backend has too much to do, or
 // errUnfit is a request that cannot be written as it is.
 var errUnfit = errors.New("the request cannot be forwarded as it is")
 
-// sendBack says whether a request that the backend did not take may go back to the line, which it may once, if all of its body is still there.
-func (x *exchange) sendBack() bool {
-	again := x.h.tunable.Load().requeueRefused && x.sentBack == 0 && (x.body == nil || (x.body.whole() && x.body.rewind()))
-	if again {
-		x.sentBack++
+// onceMore says whether a request that the backend has said not to have taken may be sent again, which it may once, if all of its body is still there.
+func (x *exchange) onceMore() bool {
+	if x.refused || (x.body != nil && (!x.body.whole() || !x.body.rewind())) {
+		return false
 	}
+	x.refused = true
 
-	return again
+	return true
 }
 
 // notAllowed deals with a breaker that is open.

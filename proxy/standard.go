@@ -70,6 +70,9 @@ func (a *attempt) standard() error {
 	}))
 	if x.body != nil {
 		out.Body = a.upload
+		if x.overH2() {
+			out.GetBody = a.again
+		}
 	}
 	failure := &standardFailure{ResponseWriter: &x.answer}
 	if x.overH2() {
@@ -82,6 +85,20 @@ func (a *attempt) standard() error {
 	}
 
 	return failure.err
+}
+
+// errNotAgain is why a call that the backend has not processed is not sent once more.
+var errNotAgain = errors.New("send call again: it was sent twice, or not all of it is kept")
+
+// again gives HTTP/2's transport the body once more. It asks for it when it knows that the backend has not processed the call: the stream was refused, or is above the last one of
+// a GOAWAY. It may ask twice before it sends it.
+func (a *attempt) again() (io.ReadCloser, error) {
+	if asked := a.x.refused && a.x.body.rewound(); !asked && !a.x.onceMore() {
+		return nil, errNotAgain
+	}
+	a.upload = a.x.body.begin(&a.clock)
+
+	return a.upload, nil
 }
 
 func isDial(err error) bool {

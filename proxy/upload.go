@@ -52,6 +52,14 @@ func (b *Body) detach(turn int) {
 	}
 }
 
+// rewound says whether nothing was read since the body was rewound.
+func (b *Body) rewound() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.off == 0 && len(b.buf) > 0
+}
+
 // rewind makes the next attempt start at the beginning, if everything that was read is still in memory.
 func (b *Body) rewind() bool {
 	b.mu.Lock()
