@@ -92,6 +92,21 @@ func (p *pilot) keepWarm(ctx context.Context) *sync.WaitGroup {
 	return &keeping
 }
 
+// quiet is how long no user must have been under way for the background to go on: between two users of a busy pod there is always a moment.
+const quiet = time.Second
+
+// occupied says why shapes that nobody waits for had better not be warmed now.
+func (p *pilot) occupied() string {
+	switch {
+	case !p.machine.Pod().Serves():
+		return "the pod does not serve"
+	case p.breaker.Idle() < quiet:
+		return "users are served"
+	default:
+		return ""
+	}
+}
+
 // circuitMoved tells the keeper what the breaker decided.
 func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 	p.tallies.moved(from, to)
@@ -138,8 +153,8 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 		up()
 	}
 	p.up.Store(&begin)
+	p.tallies.settle(p.runner.Report()) // of the run before this one, whose background has ended too
 	report, err := p.runner.Run(ctx)
-	p.tallies.settle(p.runner.Report()) // a run that failed has a report too
 	noting.Wait()
 	if err != nil {
 		code := health.CodeWarmFailed
@@ -201,6 +216,16 @@ func (p *pilot) progress(event warmup.Event) {
 	case warmup.ModelEnded:
 		if warmth, err := p.judge(event.Model); err == nil {
 			p.keeper.ModelEnded(warmth)
+		}
+	case warmup.BackgroundEnded:
+		if warmth, err := p.judge(event.Model); err == nil {
+			p.keeper.BackgroundEnded(warmth)
+		}
+	case warmup.PutOff:
+		if event.Text == "" {
+			p.machine.Clear("", health.CodeWaitingForCalm)
+		} else {
+			p.machine.Raise("", health.CodeWaitingForCalm, event.Text)
 		}
 	case warmup.StepStarted, warmup.StepEnded:
 	}

@@ -17,6 +17,7 @@ const (
 	CodeFatalBackend       Code = "fatal_backend"
 	CodeCheckFailed        Code = "check_failed"
 	CodeReleasing          Code = "releasing"
+	CodeWaitingForCalm     Code = "waiting_for_calm"
 	CodeBackendUnreachable Code = "backend_unreachable"
 	CodeModelNotLoaded     Code = "model_not_loaded"
 	CodeWarmFailed         Code = "warm_failed"
@@ -50,6 +51,7 @@ var declarations = map[Code]Declaration{
 	CodeBackendUnreachable: {SeverityNotice, EffectWithholds, "nobody answers at the backend's address yet"},
 	CodeModelNotLoaded:     {SeverityNotice, EffectWithholds, "the backend answers, but has not loaded what is to be warmed"},
 	CodeReleasing:          {SeverityNotice, EffectWithholds, "the requests that were held until now are being answered first"},
+	CodeWaitingForCalm:     {SeverityNotice, EffectWithholds, "the warm-up waits until the machine has room for it"},
 	CodeWarmFailed:         {SeverityWarning, EffectWithholds, "a required warm-up failed and is tried again"},
 	CodeWarmedNothing:      {SeverityNotice, EffectInforms, "no step warms this, so it serves as it is"},
 	CodeNotConverged:       {SeverityWarning, EffectDegrades, "latency has not settled within the allowed number of requests"},

@@ -35,6 +35,8 @@ type KeeperSettings struct {
 	// Warm runs the plan once and calls up as soon as the backend answers at all. It returns when the plan has ended or ctx is done.
 	// An error that wraps a [*ConditionError] is reported under its code, any other under [CodeWarmFailed].
 	Warm func(ctx context.Context, up func()) ([]ModelWarmth, error)
+	// Background warms what the plan has left for later, beside users, until it is through or ctx is done; nil: nothing is left.
+	Background func(ctx context.Context)
 	// Watch watches a backend that is up until ctx ends.
 	Watch func(ctx context.Context, report func(WatchEvent))
 	// Confirm sends one synthetic request to decide about a suspicion; nil where that is not wanted or not possible.
@@ -164,7 +166,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
-	CodeBackendUnreachable, CodeModelNotLoaded, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
+	CodeBackendUnreachable, CodeModelNotLoaded, CodeWaitingForCalm, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
 	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen,
 }
 
@@ -191,6 +193,9 @@ func (k *Keeper) cycle(ctx context.Context) {
 		return
 	}
 	k.warm(ctx, up)
+	if k.settings.Background != nil {
+		k.settings.Background(ctx)
+	}
 	<-ctx.Done()
 }
 

@@ -25,6 +25,16 @@ func (k *Keeper) ModelEnded(model ModelWarmth) {
 	}
 }
 
+// BackgroundEnded says what has become of a model that serves while the rest of its shapes were warmed: whatever it is, the model goes on serving.
+func (k *Keeper) BackgroundEnded(model ModelWarmth) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, known := k.settings.Machine.Snapshot().Model(model.Name)
+	if k.end != nil && known && now.State.Serves() && model.State.Serves() {
+		k.settle(model)
+	}
+}
+
 // settle puts a model into the state in which the plan has left it, with nothing but the conditions that the plan found. The caller holds mu.
 func (k *Keeper) settle(model ModelWarmth) {
 	machine := k.settings.Machine

@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
 )
 
 // Config is the warmup block of the configuration.
 type Config struct {
-	// Trigger is "startup" to warm a backend as soon as it answers, "first-request" to leave it cold until a user asks: the pod is then ready, and the request is held.
+	// Trigger is "startup" to warm a backend as soon as it answers, "first-request" to leave it cold until a user asks: the pod is then ready, and the request is held;
+	// "calm" to send it the first inference once the machine has room for that, and to pause while there is none, by pressure.
 	Trigger Trigger `yaml:"trigger"`
 	// Timeout limits one run of the plan; then it is retried with back-off. It is never terminal.
 	Timeout units.Duration `yaml:"timeout"`
@@ -21,6 +23,8 @@ type Config struct {
 	Sample string `yaml:"sample"`
 	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
 	KeepWarm units.Duration `yaml:"keep_warm"`
+	// Pressure says what is too much for the trigger "calm", and for shapes that are warmed in the background.
+	Pressure calm.Config `yaml:"pressure"`
 	// Steps is the plan. Empty: derived from the backend's own metadata.
 	Steps []StepConfig `yaml:"steps"`
 }
@@ -95,7 +99,7 @@ type ExpectConfig struct {
 
 // DefaultConfig returns the settings used when the user sets none.
 func DefaultConfig() Config {
-	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve}
+	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve, Pressure: calm.DefaultConfig()}
 }
 
 // DefaultStep returns a step of which nothing is said yet.

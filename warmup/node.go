@@ -19,6 +19,9 @@ type node struct {
 	sent  int
 	begun sync.Once
 
+	// deferred is true for a step that is left for the background.
+	deferred bool
+
 	// Guarded by Runner.mu.
 	state   StepState
 	started time.Time
@@ -36,6 +39,10 @@ type lane struct {
 	unwarmed string
 	// crewless is true when nobody knows how many processes there are to warm.
 	crewless bool
+	// deferred is true until the background has come to it.
+	deferred bool
+	// later joins the errors of shapes that were left for the background.
+	later error
 }
 
 // skippedError is the error of a lane whose need has failed.
@@ -74,7 +81,18 @@ func (n *node) inferred(model string) bool {
 	}
 	<-l.done
 
-	return n.kind == KindInfer && l.err == nil && l.unwarmed == ""
+	return n.kind == KindInfer && l.err == nil && l.unwarmed == "" && !l.deferred
+}
+
+// left says whether the background has still to come to the step.
+func (n *node) left() bool {
+	for _, l := range n.lanes {
+		if l.deferred {
+			return true
+		}
+	}
+
+	return false
 }
 
 func skipped(need string, err error) error {

@@ -114,7 +114,10 @@ func (c *run) replayFile(ctx context.Context, n *node, path string) error {
 func (c *run) replayOne(ctx context.Context, act string, request backend.Request) error {
 	pause := backoff{next: busyFirst, limit: busyMost}
 	for {
-		answer, err := c.runner.settings.Client.Do(ctx, request)
+		if err := c.room(ctx); err != nil {
+			return err
+		}
+		answer, err := c.runner.compute(ctx, c, request)
 		c.sawAnswer(err)
 		if err != nil {
 			return fmt.Errorf("%s: %w", act, err)

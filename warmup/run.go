@@ -24,6 +24,10 @@ type run struct {
 	attached chan struct{}
 	up       sync.Once
 
+	limits     limits
+	turn       turn
+	background background
+
 	// Guarded by Runner.mu.
 	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
 	listed         map[string]bool
@@ -33,17 +37,35 @@ type run struct {
 	models         []ModelReport
 	shapes         []*shape
 	requests, busy int
+	computing      stopwatch
+	// waitsFor says why requests wait for a calm machine.
+	waitsFor string
 }
 
 func newRun(r *Runner) *run {
 	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+	current.turn.one = make(chan struct{}, 1)
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)
 		current.byName[s.name] = n
 	}
+	if r.settings.Background {
+		current.leave()
+	}
 
 	return current
+}
+
+// leave marks the steps that are left for the background: those that are optional, send inferences, and are needed by none that is not left.
+func (c *run) leave() {
+	needed := map[string]bool{}
+	for _, n := range slices.Backward(c.nodes) {
+		n.deferred = n.kind == KindInfer && n.optional && !needed[n.name]
+		for _, need := range n.needs {
+			needed[need] = needed[need] || !n.deferred
+		}
+	}
 }
 
 // do runs every node in a goroutine of its own and waits for all of them.
@@ -60,14 +82,8 @@ func (c *run) do(ctx context.Context) error {
 	for _, model := range c.modelNames() {
 		group.Go(func() {
 			report, err := c.outcome(model)
-			c.runner.mu.Lock()
-			for i := range c.models {
-				if c.models[i].Name == model {
-					c.models[i] = report
-				}
-			}
-			c.runner.mu.Unlock()
-			c.runner.emit(Event{Kind: ModelEnded, Model: report})
+			c.settle(report)
+			c.emit(Event{Kind: ModelEnded, Model: report})
 			if err != nil && c.runner.settings.Required(model) {
 				mu.Lock()
 				failures = append(failures, err)
@@ -87,6 +103,20 @@ func (c *run) do(ctx context.Context) error {
 	c.runner.mu.Unlock()
 
 	return err
+}
+
+// emit tells of progress.
+func (c *run) emit(event Event) { c.runner.emit(event) }
+
+// settle notes what the run came to for a model.
+func (c *run) settle(report ModelReport) {
+	c.runner.mu.Lock()
+	defer c.runner.mu.Unlock()
+	for i := range c.models {
+		if c.models[i].Name == report.Name {
+			c.models[i] = report
+		}
+	}
 }
 
 func (c *run) modelNames() []string {
@@ -129,9 +159,16 @@ func (c *run) node(ctx context.Context, n *node) {
 	}
 	n.lanes = make(map[string]*lane, len(models))
 	for _, model := range models {
-		n.lanes[model] = &lane{done: make(chan struct{})}
+		n.lanes[model] = &lane{done: make(chan struct{}), deferred: n.deferred}
 	}
 	close(n.shared)
+	if n.deferred && n.sharedErr == nil {
+		for _, l := range n.lanes {
+			close(l.done)
+		}
+
+		return
+	}
 	var group sync.WaitGroup
 	for model, l := range n.lanes {
 		group.Go(func() {
@@ -145,10 +182,8 @@ func (c *run) node(ctx context.Context, n *node) {
 
 // whole runs a step that is for no model in particular. It waits for what it needs to have ended for every model.
 func (c *run) whole(ctx context.Context, n *node) error {
-	for _, need := range n.needs {
-		if err := c.byName[need].awaited(""); err != nil {
-			return skipped(need, err)
-		}
+	if err := c.needed(n, ""); err != nil {
+		return err
 	}
 	c.begin(n)
 	act := c.call
@@ -159,12 +194,21 @@ func (c *run) whole(ctx context.Context, n *node) error {
 	return c.try(ctx, n, func(ctx context.Context) error { return act(ctx, n) })
 }
 
-// lane runs a step for one model.
-func (c *run) lane(ctx context.Context, n *node, l *lane, model string) error {
+// needed waits for what a step needs to have ended for the model.
+func (c *run) needed(n *node, model string) error {
 	for _, need := range n.needs {
 		if err := c.byName[need].awaited(model); err != nil {
 			return skipped(need, err)
 		}
+	}
+
+	return nil
+}
+
+// lane runs a step for one model.
+func (c *run) lane(ctx context.Context, n *node, l *lane, model string) error {
+	if err := c.needed(n, model); err != nil {
+		return err
 	}
 	c.begin(n)
 	if n.kind == KindWait {
@@ -188,7 +232,7 @@ func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) e
 		c.runner.mu.Lock()
 		n.tries = max(n.tries, try+1)
 		c.runner.mu.Unlock()
-		limited, cancel := context.WithTimeoutCause(ctx, n.timeout, fmt.Errorf("timed out after %v", n.timeout))
+		limited, cancel := c.limits.with(ctx, n.timeout, fmt.Sprintf("timed out after %v", n.timeout))
 		err := f(limited)
 		cancel()
 		if err == nil || ctx.Err() != nil || try >= n.retries || hopeless(err) {
@@ -213,7 +257,7 @@ func (c *run) begin(n *node) {
 		c.runner.mu.Lock()
 		n.state, n.started = StepRunning, time.Now()
 		c.runner.mu.Unlock()
-		c.runner.emit(Event{Kind: StepStarted, Step: n.name})
+		c.emit(Event{Kind: StepStarted, Step: n.name})
 	})
 }
 
@@ -282,5 +326,5 @@ func (c *run) end(ctx context.Context, n *node) {
 		attrs = append(attrs, slog.Any("shapes", shapes))
 	}
 	c.runner.logger.LogAttrs(ctx, level, "warm-up step ended", attrs...)
-	c.runner.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
+	c.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
 }

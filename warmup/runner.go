@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
 )
 
 // Settings is what a Runner is made of.
@@ -29,6 +30,12 @@ type Settings struct {
 	Required func(model string) bool
 	// Workers is the number of processes behind the backend's port; 0: the server is asked, and where it cannot say taken for 1.
 	Workers int
+	// Calm says whether the machine has room, for the trigger "calm" and for the background; nil: always.
+	Calm *calm.Watch
+	// Background leaves what is not required for [Runner.Background].
+	Background bool
+	// Occupied says why the background should wait besides, or nothing; nil: it need not. It is called from any goroutine.
+	Occupied func() string
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.
@@ -47,7 +54,8 @@ type Runner struct {
 	settings Settings
 	plan     Plan
 	logger   *slog.Logger
-	running  sync.Mutex
+	// running is held by a run, and shared by what goes on beside others.
+	running sync.RWMutex
 	// lanes holds a token for each model that is being sent inferences.
 	lanes chan struct{}
 	// seeds makes every request of this process another one.
@@ -71,6 +79,8 @@ type Runner struct {
 	levels map[string]time.Duration
 	// warmed maps the models that are warm to their identities, as they were before the first inference; of those that have none it is empty.
 	warmed map[string]string
+	// computing counts the time of all synthetic requests.
+	computing stopwatch
 }
 
 // NewRunner checks the plan; it calls nobody yet.
@@ -113,9 +123,9 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	}
 	defer r.running.Unlock()
 	limit := r.settings.Config.Timeout.Std()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("warm-up timed out after %v", limit))
-	defer cancel()
 	current := newRun(r)
+	ctx, cancel := current.limits.with(ctx, limit, fmt.Sprintf("warm-up timed out after %v", limit))
+	defer cancel()
 	r.mu.Lock()
 	r.runs++
 	current.number = r.runs

@@ -58,7 +58,7 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 		c.listed[model] = true
 	}
 	c.runner.mu.Unlock()
-	c.runner.emit(Event{Kind: ModelsFound, Models: slices.Clone(models)})
+	c.emit(Event{Kind: ModelsFound, Models: slices.Clone(models)})
 
 	return models, nil
 }
@@ -94,7 +94,7 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 			return dialect.Ready(ctx, model)
 		}
 
-		return c.runner.once(ctx, dialect, described, step{})
+		return c.runner.once(ctx, c, dialect, described, step{})
 	})
 }
 
@@ -139,7 +139,7 @@ func (c *run) await(ctx context.Context, last error) {
 	if last != nil {
 		c.runner.logger.InfoContext(ctx, "waiting for the backend", "because", text)
 	}
-	c.runner.emit(Event{Kind: Waiting, Error: last})
+	c.emit(Event{Kind: Waiting, Error: last})
 }
 
 // sawAnswer tells the first time in a run that the backend answered anything.
@@ -149,7 +149,7 @@ func (c *run) sawAnswer(err error) {
 			return
 		}
 	}
-	c.up.Do(func() { c.runner.emit(Event{Kind: BackendUp}) })
+	c.up.Do(func() { c.emit(Event{Kind: BackendUp}) })
 }
 
 // listening waits until something accepts connections at the backend's address. It looks as often as a look's cost allows, which it learns from
