@@ -190,8 +190,9 @@ func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	case warmup.Warm, warmup.Unwarmed:
 	case warmup.Degraded:
 		warmth.State = health.Degraded
-		if slices.Contains(model.Reasons, warmup.ReasonNotConverged) && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
-			return warmth, &health.ConditionError{Code: health.CodeNotConverged, Err: errors.New(model.Text)}
+		notConverged := slices.Contains(model.Reasons, warmup.ReasonNotConverged) || slices.Contains(model.Reasons, warmup.ReasonGPUTimeSpent)
+		if notConverged && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
+			return warmth, &health.ConditionError{Code: warmth.Code, Err: errors.New(model.Text)}
 		}
 	case warmup.Failed, warmup.Pending:
 		warmth.State = health.Warming

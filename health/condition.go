@@ -23,6 +23,7 @@ const (
 	CodeWarmFailed         Code = "warm_failed"
 	CodeWarmedNothing      Code = "warmed_nothing"
 	CodeNotConverged       Code = "not_converged"
+	CodeGPUTimeSpent       Code = "gpu_time_spent"
 	CodeOptionalFailed     Code = "optional_failed"
 	CodeWorkersUnknown     Code = "workers_unknown"
 	CodeModelUnhealthy     Code = "model_unhealthy"
@@ -55,6 +56,7 @@ var declarations = map[Code]Declaration{
 	CodeWarmFailed:         {SeverityWarning, EffectWithholds, "a required warm-up failed and is tried again"},
 	CodeWarmedNothing:      {SeverityNotice, EffectInforms, "no step warms this, so it serves as it is"},
 	CodeNotConverged:       {SeverityWarning, EffectDegrades, "latency has not settled within the allowed number of requests"},
+	CodeGPUTimeSpent:       {SeverityWarning, EffectDegrades, "the time allowed for synthetic requests is spent, and some shapes are left unwarmed"},
 	CodeOptionalFailed:     {SeverityWarning, EffectDegrades, "an optional warm-up step failed"},
 	CodeWorkersUnknown:     {SeverityNotice, EffectInforms, "the number of backend workers is unknown, so some may be cold"},
 	CodeModelUnhealthy:     {SeverityCritical, EffectDegrades, "this model is unhealthy; the pod serves the others"},

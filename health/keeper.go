@@ -166,7 +166,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
-	CodeBackendUnreachable, CodeModelNotLoaded, CodeWaitingForCalm, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
+	CodeBackendUnreachable, CodeModelNotLoaded, CodeWaitingForCalm, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeGPUTimeSpent, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
 	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen,
 }
 

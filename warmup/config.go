@@ -18,6 +18,9 @@ type Config struct {
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
+	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, its background included. Whatever is left then stays unwarmed, by name,
+	// under the condition gpu_time_spent; the policy not_converged decides whether it serves. A request that is under way is not cut off. 0: no cap.
+	GPUTime units.Duration `yaml:"gpu_time"`
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
 	// Whoever names it vouches that sending it again and again has no side effects.
 	Sample string `yaml:"sample"`

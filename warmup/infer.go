@@ -37,11 +37,31 @@ func (w *inference) try(ctx context.Context) error {
 		return err
 	}
 	err := w.warm(ctx)
+	if spent, ok := errors.AsType[*spentError](err); ok {
+		w.leave(spent)
+
+		return nil
+	}
 	if err != nil && w.outOfBudget(ctx) {
 		return nil
 	}
 
 	return err
+}
+
+// leave names what is left unwarmed because the time allowed is spent.
+func (w *inference) leave(spent *spentError) {
+	l := w.lane
+	l.onlyLater = w.slow && (l.spent == nil || l.onlyLater)
+	l.spent = spent
+	for _, s := range slices.Concat(w.base, w.higher) {
+		if s.report.State.decided() {
+			continue
+		}
+		w.set(s, ShapeLeft, spent.Error())
+		l.left = append(l.left, s.report.Shape())
+	}
+	w.keepLevel()
 }
 
 func (w *inference) warm(ctx context.Context) error {
@@ -198,6 +218,9 @@ func (w *inference) settled(s *shape) bool {
 }
 
 func (w *inference) failed(s *shape, err error) error {
+	if _, spent := errors.AsType[*spentError](err); spent {
+		return err // it is named with the others
+	}
 	w.set(s, ShapeFailed, err.Error())
 
 	return err

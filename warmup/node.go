@@ -16,7 +16,9 @@ type node struct {
 	sharedErr error
 	lanes     map[string]*lane
 	// sent counts the requests that a replay has sent; final once shared is closed.
-	sent  int
+	sent int
+	// cut says where a replay ended early because the time allowed was spent.
+	cut   string
 	begun sync.Once
 
 	// deferred is true for a step that is left for the background.
@@ -41,6 +43,10 @@ type lane struct {
 	crewless bool
 	// deferred is true until the background has come to it.
 	deferred bool
+	// spent is set once the time allowed was spent, and left are the shapes that are unwarmed for that. onlyLater is true when none of them is required.
+	spent     *spentError
+	left      []string
+	onlyLater bool
 	// later joins the errors of shapes that were left for the background.
 	later error
 }
@@ -77,7 +83,7 @@ func (n *node) awaited(model string) error {
 func (n *node) inferred(model string) bool {
 	l, ok := n.lanes[model]
 	if !ok {
-		return n.kind == KindReplay && n.sharedErr == nil
+		return n.kind == KindReplay && n.sharedErr == nil && n.sent > 0
 	}
 	<-l.done
 

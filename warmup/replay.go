@@ -63,7 +63,13 @@ func (c *run) replay(ctx context.Context, n *node) error {
 	}
 	n.sent = 0
 	for _, path := range n.replay.Files {
-		if err := c.replayFile(ctx, n, path); err != nil {
+		err := c.replayFile(ctx, n, path)
+		if spent, ok := errors.AsType[*spentError](err); ok {
+			n.cut = fmt.Sprintf("%v; sent %d requests, and none of %s after them", spent, n.sent, path)
+
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -115,6 +121,9 @@ func (c *run) replayOne(ctx context.Context, act string, request backend.Request
 	pause := backoff{next: busyFirst, limit: busyMost}
 	for {
 		if err := c.room(ctx); err != nil {
+			return err
+		}
+		if err := c.afford(); err != nil {
 			return err
 		}
 		answer, err := c.runner.compute(ctx, c, request)

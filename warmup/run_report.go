@@ -10,6 +10,9 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
+// mostNamed bounds the shapes that one text names; the report has them all.
+const mostNamed = 8
+
 // verdict gathers what a run came to for one model.
 type verdict struct {
 	report ModelReport
@@ -39,6 +42,9 @@ func (c *run) outcome(model string) (ModelReport, error) {
 		if l, ok := n.lanes[model]; ok {
 			err = l.err
 			v.lane(n, l)
+		}
+		if n.cut != "" {
+			v.because(Degraded, ReasonGPUTimeSpent, fmt.Sprintf("step %s: %s", n.name, n.cut))
 		}
 		if err != nil {
 			v.failed(n, err)
@@ -71,6 +77,16 @@ func (v *verdict) lane(n *node, l *lane) {
 		v.unwarmed = l.unwarmed
 	case l.deferred:
 		v.unwarmed = "only steps in the background send it requests"
+	}
+	if l.spent != nil {
+		outcome, names := Degraded, l.left
+		if l.onlyLater {
+			outcome = Warm // all that is required is
+		}
+		if len(names) > mostNamed {
+			names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))
+		}
+		v.because(outcome, ReasonGPUTimeSpent, fmt.Sprintf("step %s: %v; left unwarmed: %s", n.name, l.spent, strings.Join(names, ", ")))
 	}
 	if l.later != nil {
 		v.because(Degraded, ReasonOptionalFailed, fmt.Sprintf("step %s, in the background: %v", n.name, l.later))

@@ -137,8 +137,11 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	report := r.Report()
+	r.logger.InfoContext(ctx, "warm-up ended", "run", report.Run, "warm", err == nil, "took", report.Ended.Sub(report.Started),
+		"requests", report.Requests, "gpu_time", report.GPUTime, "gpu_time_in_all", report.GPUTimeInAll)
 
-	return r.Report(), err
+	return report, err
 }
 
 // Report returns the report of the latest run, also while it goes on.

@@ -2,6 +2,7 @@ package warmup
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -36,6 +37,26 @@ func (s *stopwatch) read() time.Duration {
 
 	return s.spent
 }
+
+// afford is a *spentError once the run has had all the time it may have.
+func (c *run) afford() error {
+	most := c.runner.settings.Config.GPUTime.Std()
+	if most <= 0 {
+		return nil
+	}
+	c.runner.mu.Lock()
+	defer c.runner.mu.Unlock()
+	if c.computing.read() < most {
+		return nil
+	}
+
+	return &spentError{most}
+}
+
+// spentError says that the time allowed for synthetic requests is spent. That is what was asked for, and no failure.
+type spentError struct{ most time.Duration }
+
+func (e *spentError) Error() string { return fmt.Sprintf("warmup.gpu_time, %v, is spent", e.most) }
 
 // compute sends a synthetic request, and counts the time in which the backend computes for us: in all, and for the run, which is nil for a request beside the plan.
 func (r *Runner) compute(ctx context.Context, c *run, request backend.Request) (backend.Answer, error) {

@@ -29,6 +29,9 @@ func (w *inference) volley(ctx context.Context, s *shape, n int) ([]sample, erro
 	if err := room(ctx); err != nil {
 		return nil, err
 	}
+	if err := w.run.afford(); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	samples, err := w.fire(ctx, s, n)
 	w.lastTook = time.Since(began)
