@@ -157,12 +157,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	report, err := p.runner.Run(ctx)
 	noting.Wait()
 	if err != nil {
-		code := health.CodeWarmFailed
-		if errors.Is(err, backend.ErrCredentialsRefused) {
-			code = health.CodeCredentialsRefused
-		}
-
-		return nil, &health.ConditionError{Code: code, Err: err}
+		return nil, named(err)
 	}
 	found := make([]health.ModelWarmth, 0, len(report.Models))
 	for _, model := range report.Models {
@@ -174,6 +169,36 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	}
 
 	return found, nil
+}
+
+// named puts a failed warm-up under the condition that explains it.
+func named(err error) error {
+	code := health.CodeWarmFailed
+	if errors.Is(err, backend.ErrCredentialsRefused) {
+		code = health.CodeCredentialsRefused
+	}
+
+	return &health.ConditionError{Code: code, Err: err}
+}
+
+// warmModel runs what one model needs of the plan, for the keeper.
+func (p *pilot) warmModel(ctx context.Context, model string) (health.ModelWarmth, error) {
+	report, err := p.runner.RunModel(ctx, model)
+	if err != nil {
+		return health.ModelWarmth{}, named(err)
+	}
+
+	return p.judge(report)
+}
+
+// rewarm warms again what the operator asks for: one model, or all.
+func (p *pilot) rewarm(model string) error {
+	const reason = "asked for by the operator"
+	if model == "" {
+		return p.keeper.Rewarm(reason)
+	}
+
+	return p.keeper.RewarmModel(model, reason)
 }
 
 // judge turns what the runner found about a model into its state, by the policies.

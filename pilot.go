@@ -170,6 +170,7 @@ func (p *pilot) wireHealth() {
 	p.keeper = health.NewKeeper(health.KeeperSettings{
 		Machine:    p.machine,
 		Warm:       p.warm,
+		WarmModel:  p.warmModel,
 		Background: p.runner.Background,
 		Watch: func(ctx context.Context, to func(health.WatchEvent)) {
 			report = to // no watch is running: they follow one another
@@ -282,7 +283,7 @@ func (p *pilot) wirePorts() {
 			Version: version(),
 			Config:  p.effective,
 			Token:   token,
-			Warm:    func(string) error { return p.keeper.Rewarm("asked for by the operator") },
+			Warm:    p.rewarm,
 			Drain:   func() { p.beginDrain("asked for by the operator") },
 			Quit:    p.quit,
 			Logger:  p.logger,

@@ -79,8 +79,14 @@ func (n *node) awaited(model string) error {
 	return errors.Join(errs...)
 }
 
+// infers says whether the step sends inferences to the model.
+func (n *node) infers(model string) bool {
+	return n.kind == KindInfer && (n.infer.Model == "" || n.infer.Model == model)
+}
+
 // inferred waits until the step is through with the model and says whether it sent requests that warmed it.
 func (n *node) inferred(model string) bool {
+	<-n.shared
 	l, ok := n.lanes[model]
 	if !ok {
 		return n.kind == KindReplay && n.sharedErr == nil && n.sent > 0

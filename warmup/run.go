@@ -18,11 +18,16 @@ import (
 type run struct {
 	runner *Runner
 	number int
+	// only is the model of a partial run, which tells nobody but its caller; empty: all models.
+	only   string
 	nodes  []*node
 	byName map[string]*node
 	// attached holds the token to look for the backend; whoever comes second finds what the first one found.
 	attached chan struct{}
 	up       sync.Once
+	// found is closed once the models are known.
+	found     chan struct{}
+	foundOnce sync.Once
 
 	limits     limits
 	turn       turn
@@ -42,15 +47,18 @@ type run struct {
 	waitsFor string
 }
 
-func newRun(r *Runner) *run {
-	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+func newRun(r *Runner, only string) *run {
+	current := &run{runner: r, only: only, found: make(chan struct{}), byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
 	current.turn.one = make(chan struct{}, 1)
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)
 		current.byName[s.name] = n
 	}
-	if r.settings.Background {
+	if only != "" {
+		warms := current.subgraph(func(n *node) bool { return n.infers(only) })
+		current.nodes = slices.DeleteFunc(current.nodes, func(n *node) bool { return !warms[n] })
+	} else if r.settings.Background {
 		current.leave()
 	}
 
@@ -68,15 +76,57 @@ func (c *run) leave() {
 	}
 }
 
+// subgraph returns the steps that are chosen and all that they need.
+func (c *run) subgraph(chosen func(*node) bool) map[*node]bool {
+	within := map[*node]bool{}
+	for _, n := range slices.Backward(c.nodes) {
+		if !within[n] && !chosen(n) {
+			continue
+		}
+		within[n] = true
+		for _, need := range n.needs {
+			within[c.byName[need]] = true
+		}
+	}
+
+	return within
+}
+
+// concerns returns the steps that a model waits for: those that send it inferences, those that nothing needs and that are for no model in particular, and all
+// that these need. What is there for another model's sake is not among them.
+func (c *run) concerns(model string) map[*node]bool {
+	needed := map[string]bool{}
+	for _, n := range c.nodes {
+		for _, need := range n.needs {
+			needed[need] = true
+		}
+	}
+
+	return c.subgraph(func(n *node) bool { return n.infers(model) || (n.kind != KindInfer && !needed[n.name]) })
+}
+
+// known waits until the models are known, or every step has found that they will not be.
+func (c *run) known() {
+	through := make(chan struct{})
+	go func() {
+		defer close(through)
+		for _, n := range c.nodes {
+			<-n.shared
+		}
+	}()
+	select {
+	case <-c.found:
+	case <-through:
+	}
+}
+
 // do runs every node in a goroutine of its own and waits for all of them.
 func (c *run) do(ctx context.Context) error {
 	var group sync.WaitGroup
 	for _, n := range c.nodes {
 		group.Go(func() { c.node(ctx, n) })
 	}
-	for _, n := range c.nodes {
-		<-n.shared
-	}
+	c.known()
 	var failures []error
 	var mu sync.Mutex
 	for _, model := range c.modelNames() {
@@ -84,7 +134,7 @@ func (c *run) do(ctx context.Context) error {
 			report, err := c.outcome(model)
 			c.settle(report)
 			c.emit(Event{Kind: ModelEnded, Model: report})
-			if err != nil && c.runner.settings.Required(model) {
+			if err != nil && (c.only != "" || c.runner.settings.Required(model)) {
 				mu.Lock()
 				failures = append(failures, err)
 				mu.Unlock()
@@ -106,7 +156,11 @@ func (c *run) do(ctx context.Context) error {
 }
 
 // emit tells of progress.
-func (c *run) emit(event Event) { c.runner.emit(event) }
+func (c *run) emit(event Event) {
+	if c.only == "" {
+		c.runner.emit(event)
+	}
+}
 
 // settle notes what the run came to for a model.
 func (c *run) settle(report ModelReport) {

@@ -33,10 +33,14 @@ func (v *verdict) because(outcome Outcome, reason Reason, text string) {
 	v.texts = append(v.texts, text)
 }
 
-// outcome waits until every step is through with the model and says what it came to.
+// outcome waits until every step that concerns it is through with the model and says what it came to.
 func (c *run) outcome(model string) (ModelReport, error) {
 	v := &verdict{report: ModelReport{Name: model, Outcome: Warm}, unwarmed: "no step sends it requests"}
+	concerns := c.concerns(model)
 	for _, n := range c.nodes {
+		if !concerns[n] {
+			continue
+		}
 		v.inferred = n.inferred(model) || v.inferred
 		err := n.sharedErr
 		if l, ok := n.lanes[model]; ok {

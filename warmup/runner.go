@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -73,6 +74,9 @@ type Runner struct {
 	dialect backend.Dialect
 	// known describes models, from the latest run or synthetic request on.
 	known map[string]backend.Model
+	// partial are the latest runs for one model each, since the latest run; flights those that go on.
+	partial map[string]*run
+	flights map[string]*flight
 	// found are the models that the backend had loaded, when none were named.
 	found []string
 	// levels are the warm levels of each model's cheapest shape. They outlive the run.
@@ -104,6 +108,7 @@ func NewRunner(s Settings) (*Runner, error) {
 	s.Models = slices.Clone(s.Models)
 	r := &Runner{
 		settings: s, plan: plan, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
+		partial: map[string]*run{}, flights: map[string]*flight{},
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
 	}
 	if s.Dialect != nil {
@@ -123,13 +128,14 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	}
 	defer r.running.Unlock()
 	limit := r.settings.Config.Timeout.Std()
-	current := newRun(r)
+	current := newRun(r, "")
 	ctx, cancel := current.limits.with(ctx, limit, fmt.Sprintf("warm-up timed out after %v", limit))
 	defer cancel()
 	r.mu.Lock()
 	r.runs++
 	current.number = r.runs
 	r.current = current
+	clear(r.partial)
 	// Whatever came back may be another server with other models.
 	r.dialect = r.settings.Dialect
 	clear(r.known)
@@ -152,7 +158,12 @@ func (r *Runner) Report() Report {
 		return Report{}
 	}
 
-	return r.current.report()
+	report := r.current.report()
+	for _, model := range slices.Sorted(maps.Keys(r.partial)) {
+		report.take(r.partial[model].report())
+	}
+
+	return report
 }
 
 // Level is the warm level of the cheapest shape; of several models, that of the slowest one, since Synthetic asks them all. 0: unknown.

@@ -37,13 +37,20 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 	if models := c.modelNames(); len(models) > 0 {
 		return models, nil
 	}
+	defer func() {
+		if len(c.modelNames()) > 0 {
+			c.foundOnce.Do(func() { close(c.found) })
+		}
+	}()
 	var models []string
 	err := c.poll(ctx, func(ctx context.Context) error {
 		dialect, err := c.runner.speak(ctx)
 		if err != nil {
 			return err
 		}
-		models, err = c.runner.models(ctx, dialect)
+		if models = []string{c.only}; c.only == "" {
+			models, err = c.runner.models(ctx, dialect)
+		}
 
 		return err
 	})
@@ -73,8 +80,9 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 	c.runner.mu.Lock()
 	listed := c.listed[model]
 	delete(c.listed, model)
+	_, sleeps := c.runner.dialect.(backend.Sleeper)
 	c.runner.mu.Unlock()
-	if listed && n.wait.Order == OrderStatus {
+	if listed && !sleeps && n.wait.Order == OrderStatus {
 		return nil
 	}
 
