@@ -191,6 +191,14 @@ func (p *pilot) warmModel(ctx context.Context, model string) (health.ModelWarmth
 	return p.judge(report)
 }
 
+// prepare runs what goes before the backend. It ends with ctx, since the first actor to end ends all.
+func (p *pilot) prepare(ctx context.Context) error {
+	p.runner.Prepare(ctx)
+	<-ctx.Done()
+
+	return nil
+}
+
 // rewarm warms again what the operator asks for: one model, or all.
 func (p *pilot) rewarm(model string) error {
 	const reason = "asked for by the operator"

@@ -249,7 +249,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 func (p *pilot) wirePorts() {
 	endpoints := health.NewEndpoints(health.EndpointSettings{
 		Machine: p.machine,
-		Started: p.listening.Load,
+		Started: func() bool { return p.listening.Load() && p.runner.Prepared() },
 		Drained: p.drainz,
 		Restart: &health.Restart{Policy: p.config.Health.RestartBackend, Grace: p.config.Health.RestartGrace.Std(), Machine: p.machine, Birth: p.birth},
 	})

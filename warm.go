@@ -49,6 +49,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	ending, end := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() { screen.refresh(ending) })
+	runner.Prepare(ctx)
 	report, err := runner.Run(ctx)
 	end()
 	showing.Wait()

@@ -42,6 +42,9 @@ type StepConfig struct {
 	Timeout units.Duration `yaml:"timeout"`
 	// Retries is how many more tries a failed step gets within one run. Unset: 3.
 	Retries *int `yaml:"retries"`
+	// BeforeBackend steps run at once, before there is a backend: /startupz says 200 once each of them has ended, or its timeout has passed, which limits all its
+	// tries together here. Only kinds that need no backend can be, and they need only others of that sort.
+	BeforeBackend bool `yaml:"before_backend"`
 	// Optional steps may fail without failing the plan: the pod is then degraded.
 	Optional bool `yaml:"optional"`
 	// Wait waits until the backend says that it has loaded what is asked for.

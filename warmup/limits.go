@@ -2,6 +2,7 @@ package warmup
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -30,13 +31,13 @@ func (e *expiredError) Error() string { return e.text }
 
 func (e *expiredError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// with returns a context that ends, with that cause, once the time is up.
-func (l *limits) with(ctx context.Context, after time.Duration, cause string) (context.Context, context.CancelFunc) {
+// with returns a context that ends once the time is up, because what it is for timed out.
+func (l *limits) with(ctx context.Context, after time.Duration, what string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &limit{left: after, ends: time.Now().Add(after)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one.timer = time.AfterFunc(after, func() { cancel(&expiredError{cause}) })
+	one.timer = time.AfterFunc(after, func() { cancel(&expiredError{fmt.Sprintf("%stimed out after %v", what, after)}) })
 	if l.paused > 0 {
 		one.timer.Stop()
 	}

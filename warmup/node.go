@@ -70,6 +70,9 @@ func (n *node) awaited(model string) error {
 
 		return l.err
 	}
+	if len(n.lanes) == 0 {
+		return nil
+	}
 	var errs []error
 	for _, l := range n.lanes {
 		<-l.done

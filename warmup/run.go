@@ -196,6 +196,8 @@ func (c *run) node(ctx context.Context, n *node) {
 	}
 	switch {
 	case n.sharedErr != nil:
+	case alone[n.kind] != nil:
+		n.sharedErr = c.aside(ctx, n)
 	case n.kind == KindCall || n.kind == KindReplay:
 		n.sharedErr = c.whole(ctx, n)
 	default:
@@ -286,7 +288,7 @@ func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) e
 		c.runner.mu.Lock()
 		n.tries = max(n.tries, try+1)
 		c.runner.mu.Unlock()
-		limited, cancel := c.limits.with(ctx, n.timeout, fmt.Sprintf("timed out after %v", n.timeout))
+		limited, cancel := c.limits.with(ctx, n.timeout, "")
 		err := f(limited)
 		cancel()
 		if err == nil || ctx.Err() != nil || try >= n.retries || hopeless(err) {
@@ -356,6 +358,12 @@ func (c *run) end(ctx context.Context, n *node) {
 	}
 	if !n.started.IsZero() {
 		n.took = time.Since(n.started)
+	}
+	if failed == nil && !c.runner.logger.Enabled(ctx, slog.LevelInfo) {
+		c.runner.mu.Unlock()
+		c.emit(Event{Kind: StepEnded, Step: n.name})
+
+		return
 	}
 	attrs := []slog.Attr{
 		slog.String("step", n.name), slog.String("kind", n.kind.String()), slog.String("result", state.String()),

@@ -53,7 +53,7 @@ func (r *Runner) fly(ctx context.Context, model string, f *flight) {
 
 		return
 	}
-	ctx, cancel := part.limits.with(ctx, limit, fmt.Sprintf("warm-up timed out after %v", limit))
+	ctx, cancel := part.limits.with(ctx, limit, "warm-up ")
 	defer cancel()
 	r.mu.Lock()
 	r.partial[model] = part

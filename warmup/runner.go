@@ -64,6 +64,8 @@ type Runner struct {
 	// spoken is how the backend was last spoken to; nil until somebody knows.
 	spoken atomic.Pointer[backend.Dialect]
 
+	prepared atomic.Bool
+
 	// events keeps Progress to one call at a time.
 	events sync.Mutex
 
@@ -83,6 +85,8 @@ type Runner struct {
 	levels map[string]time.Duration
 	// warmed maps the models that are warm to their identities, as they were before the first inference; of those that have none it is empty.
 	warmed map[string]string
+	// before are the steps that go before the backend, once Prepare has begun.
+	before map[string]*preparation
 	// computing counts the time of all synthetic requests.
 	computing stopwatch
 }
@@ -129,7 +133,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	defer r.running.Unlock()
 	limit := r.settings.Config.Timeout.Std()
 	current := newRun(r, "")
-	ctx, cancel := current.limits.with(ctx, limit, fmt.Sprintf("warm-up timed out after %v", limit))
+	ctx, cancel := current.limits.with(ctx, limit, "warm-up ")
 	defer cancel()
 	r.mu.Lock()
 	r.runs++
