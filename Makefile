@@ -70,6 +70,7 @@ bench: .cache/onnxruntime ## run the benchmarks that fail when a promise is brok
 	go test -run '^$$' -bench 'ListenToFirstSynthetic|ConvergedToReady' -benchtime 1x .
 	go test -run '^$$' -bench 'Held10000|C17|Path' -benchtime 1x ./proxy
 	go test -run '^$$' -bench . ./circuit
+	go test -run '^$$' -bench ThousandSteps -benchtime 200x ./warmup
 	go test -v -run 'TestSimulation' ./warmup/steady
 
 # To try: make bench-proxy BENCH_PROXY_FLAGS=-quick

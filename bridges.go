@@ -92,6 +92,21 @@ func (p *pilot) keepWarm(ctx context.Context) *sync.WaitGroup {
 	return &keeping
 }
 
+// quiet is how long no user must have been under way for the background to go on: between two users of a busy pod there is always a moment.
+const quiet = time.Second
+
+// occupied says why shapes that nobody waits for had better not be warmed now.
+func (p *pilot) occupied() string {
+	switch {
+	case !p.machine.Pod().Serves():
+		return "the pod does not serve"
+	case p.breaker.Idle() < quiet:
+		return "users are served"
+	default:
+		return ""
+	}
+}
+
 // circuitMoved tells the keeper what the breaker decided.
 func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 	p.tallies.moved(from, to)
@@ -138,16 +153,11 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 		up()
 	}
 	p.up.Store(&begin)
+	p.tallies.settle(p.runner.Report()) // of the run before this one, whose background has ended too
 	report, err := p.runner.Run(ctx)
-	p.tallies.settle(p.runner.Report()) // a run that failed has a report too
 	noting.Wait()
 	if err != nil {
-		code := health.CodeWarmFailed
-		if errors.Is(err, backend.ErrCredentialsRefused) {
-			code = health.CodeCredentialsRefused
-		}
-
-		return nil, &health.ConditionError{Code: code, Err: err}
+		return nil, named(err)
 	}
 	found := make([]health.ModelWarmth, 0, len(report.Models))
 	for _, model := range report.Models {
@@ -159,6 +169,44 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	}
 
 	return found, nil
+}
+
+// named puts a failed warm-up under the condition that explains it.
+func named(err error) error {
+	code := health.CodeWarmFailed
+	if errors.Is(err, backend.ErrCredentialsRefused) {
+		code = health.CodeCredentialsRefused
+	}
+
+	return &health.ConditionError{Code: code, Err: err}
+}
+
+// warmModel runs what one model needs of the plan, for the keeper.
+func (p *pilot) warmModel(ctx context.Context, model string) (health.ModelWarmth, error) {
+	report, err := p.runner.RunModel(ctx, model)
+	if err != nil {
+		return health.ModelWarmth{}, named(err)
+	}
+
+	return p.judge(report)
+}
+
+// prepare runs what goes before the backend. It ends with ctx, since the first actor to end ends all.
+func (p *pilot) prepare(ctx context.Context) error {
+	p.runner.Prepare(ctx)
+	<-ctx.Done()
+
+	return nil
+}
+
+// rewarm warms again what the operator asks for: one model, or all.
+func (p *pilot) rewarm(model string) error {
+	const reason = "asked for by the operator"
+	if model == "" {
+		return p.keeper.Rewarm(reason)
+	}
+
+	return p.keeper.RewarmModel(model, reason)
 }
 
 // judge turns what the runner found about a model into its state, by the policies.
@@ -175,8 +223,9 @@ func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	case warmup.Warm, warmup.Unwarmed:
 	case warmup.Degraded:
 		warmth.State = health.Degraded
-		if slices.Contains(model.Reasons, warmup.ReasonNotConverged) && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
-			return warmth, &health.ConditionError{Code: health.CodeNotConverged, Err: errors.New(model.Text)}
+		notConverged := slices.Contains(model.Reasons, warmup.ReasonNotConverged) || slices.Contains(model.Reasons, warmup.ReasonGPUTimeSpent)
+		if notConverged && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
+			return warmth, &health.ConditionError{Code: warmth.Code, Err: errors.New(model.Text)}
 		}
 	case warmup.Failed, warmup.Pending:
 		warmth.State = health.Warming
@@ -201,6 +250,16 @@ func (p *pilot) progress(event warmup.Event) {
 	case warmup.ModelEnded:
 		if warmth, err := p.judge(event.Model); err == nil {
 			p.keeper.ModelEnded(warmth)
+		}
+	case warmup.BackgroundEnded:
+		if warmth, err := p.judge(event.Model); err == nil {
+			p.keeper.BackgroundEnded(warmth)
+		}
+	case warmup.PutOff:
+		if event.Text == "" {
+			p.machine.Clear("", health.CodeWaitingForCalm)
+		} else {
+			p.machine.Raise("", health.CodeWaitingForCalm, event.Text)
 		}
 	case warmup.StepStarted, warmup.StepEnded:
 	}

@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 // rooms are the packages that may exist, besides those below examples and deploy.
 var rooms = []string{
 	"proxy", "proxy/upstream",
-	"warmup", "warmup/backend", "warmup/cuda", "warmup/onnx", "warmup/pages", "warmup/steady", "warmup/inference",
+	"warmup", "warmup/backend", "warmup/cuda", "warmup/calm", "warmup/onnx", "warmup/pages", "warmup/steady", "warmup/inference",
 	"health", "circuit", "xds",
 	"internal/config", "internal/units", "internal/telemetry", "internal/status", "internal/inject", "internal/coldstart", "internal/memnet", "internal/bench",
 }

@@ -203,6 +203,7 @@ func observeBreaker(o *telemetry.Observer, breaker circuit.Snapshot) {
 func observeWarmup(o *telemetry.Observer, report warmup.Report) {
 	o.Set(telemetry.WarmupRuns, float64(report.Run))
 	o.Flag(telemetry.WarmupRunning, report.Run > 0 && report.Running)
+	o.Set(telemetry.WarmupGPUTime, report.GPUTimeInAll.Seconds())
 	o.Set(telemetry.WarmupRemaining, report.Remaining.Seconds())
 	if report.Run > 0 {
 		end := report.Ended

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
 )
 
 // pilot is one running Pilotlight: the rooms, wired. Rooms know each other by the functions given here and by nothing else.
@@ -105,7 +106,13 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 
 // wireWarmup makes what speaks to the backend by itself.
 func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
-	p.client, p.runner, err = newWarmup(p.config, p.address, backendTLS, p.progress, p.logger)
+	p.client, p.runner, err = newWarmup(p.config, p.address, backendTLS, warmup.Settings{
+		Calm:       calm.New(p.config.Warmup.Pressure, nil),
+		Background: p.config.Readiness.ReadyAfter == health.AfterRequired,
+		Occupied:   p.occupied,
+		Progress:   p.progress,
+		Logger:     p.logger,
+	})
 
 	return err
 }
@@ -162,8 +169,10 @@ func (p *pilot) wireHealth() {
 		Logger:           p.logger,
 	})
 	p.keeper = health.NewKeeper(health.KeeperSettings{
-		Machine: p.machine,
-		Warm:    p.warm,
+		Machine:    p.machine,
+		Warm:       p.warm,
+		WarmModel:  p.warmModel,
+		Background: p.runner.Background,
 		Watch: func(ctx context.Context, to func(health.WatchEvent)) {
 			report = to // no watch is running: they follow one another
 			keeping := p.keepWarm(ctx)
@@ -242,7 +251,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 func (p *pilot) wirePorts() {
 	endpoints := health.NewEndpoints(health.EndpointSettings{
 		Machine: p.machine,
-		Started: p.listening.Load,
+		Started: func() bool { return p.listening.Load() && p.runner.Prepared() },
 		Drained: p.drainz,
 		Restart: &health.Restart{Policy: p.config.Health.RestartBackend, Grace: p.config.Health.RestartGrace.Std(), Machine: p.machine, Birth: p.birth},
 	})
@@ -276,7 +285,7 @@ func (p *pilot) wirePorts() {
 			Version: version(),
 			Config:  p.effective,
 			Token:   token,
-			Warm:    func(string) error { return p.keeper.Rewarm("asked for by the operator") },
+			Warm:    p.rewarm,
 			Drain:   func() { p.beginDrain("asked for by the operator") },
 			Quit:    p.quit,
 			Logger:  p.logger,

@@ -72,6 +72,7 @@ func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Wa
 	p.listening.Store(true)
 
 	background(ctx, &actors, p.breaker.Run)
+	background(ctx, &actors, p.prepare)
 	background(ctx, &actors, p.keeper.Run)
 	if p.worker != nil {
 		background(ctx, &actors, p.worker.Run)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +47,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.Address(), backendTLS, screen.event, slog.New(slog.DiscardHandler))
+	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.Address(), backendTLS, warmup.Settings{Progress: screen.event})
 	if err != nil {
 		return err
 	}
@@ -56,6 +55,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	ending, end := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() { screen.refresh(ending) })
+	runner.Prepare(ctx)
 	report, err := runner.Run(ctx)
 	end()
 	showing.Wait()
@@ -124,6 +124,7 @@ func (s *warmScreen) event(event warmup.Event) {
 		}
 	case warmup.ModelsFound:
 		s.linef("models: %s", strings.Join(event.Models, ", "))
+	case warmup.PutOff, warmup.BackgroundEnded: // whoever asks for it by hand wants it now, and all of it
 	case warmup.ModelEnded:
 		s.linef("model %s: %v", event.Model.Name, event.Model.Outcome)
 	}

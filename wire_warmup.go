@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"log/slog"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -10,8 +9,8 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
-// newWarmup makes what speaks to the backend by itself, as "run" and "warm" need it.
-func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, progress func(warmup.Event), logger *slog.Logger) (*backend.Client, *warmup.Runner, error) {
+// newWarmup makes what speaks to the backend by itself, as "run" and "warm" need it: each says in settings what only it needs, the configuration says the rest.
+func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, settings warmup.Settings) (*backend.Client, *warmup.Runner, error) {
 	client, err := backend.NewClient(backend.ClientSettings{
 		Network:        address.Network,
 		Address:        address.Host,
@@ -25,15 +24,9 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 	if err != nil {
 		return nil, nil, err
 	}
-	settings := warmup.Settings{
-		Config:   c.Warmup,
-		Client:   client,
-		Models:   modelNames(c.Models),
-		Required: func(model string) bool { return required(c, model) },
-		Workers:  c.Backend.Workers.Or(0),
-		Progress: progress,
-		Logger:   logger,
-	}
+	settings.Config, settings.Client, settings.Models = c.Warmup, client, modelNames(c.Models)
+	settings.Required = func(model string) bool { return required(c, model) }
+	settings.Workers = c.Backend.Workers.Or(0)
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
 	if c.Warmup.Sample != "" {
 		if settings.Options.Sample, err = backend.ReadSample(c.Warmup.Sample); err != nil {

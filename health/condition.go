@@ -17,12 +17,14 @@ const (
 	CodeFatalBackend       Code = "fatal_backend"
 	CodeCheckFailed        Code = "check_failed"
 	CodeReleasing          Code = "releasing"
+	CodeWaitingForCalm     Code = "waiting_for_calm"
 	CodeBackendUnreachable Code = "backend_unreachable"
 	CodeModelNotLoaded     Code = "model_not_loaded"
 	CodeNotRecognised      Code = "not_recognised"
 	CodeWarmFailed         Code = "warm_failed"
 	CodeWarmedNothing      Code = "warmed_nothing"
 	CodeNotConverged       Code = "not_converged"
+	CodeGPUTimeSpent       Code = "gpu_time_spent"
 	CodeOptionalFailed     Code = "optional_failed"
 	CodeWorkersUnknown     Code = "workers_unknown"
 	CodeModelUnhealthy     Code = "model_unhealthy"
@@ -52,9 +54,11 @@ var declarations = map[Code]Declaration{
 	CodeModelNotLoaded:     {SeverityNotice, EffectWithholds, "the backend answers, but has not loaded what is to be warmed"},
 	CodeNotRecognised:      {SeverityWarning, EffectWithholds, "the backend answers like no server type known here; backend.type or warmup.sample says what it is"},
 	CodeReleasing:          {SeverityNotice, EffectWithholds, "the requests that were held until now are being answered first"},
+	CodeWaitingForCalm:     {SeverityNotice, EffectWithholds, "the warm-up waits until the machine has room for it"},
 	CodeWarmFailed:         {SeverityWarning, EffectWithholds, "a required warm-up failed and is tried again"},
 	CodeWarmedNothing:      {SeverityNotice, EffectInforms, "no step warms this, so it serves as it is"},
 	CodeNotConverged:       {SeverityWarning, EffectDegrades, "latency has not settled within the allowed number of requests"},
+	CodeGPUTimeSpent:       {SeverityWarning, EffectDegrades, "the time allowed for synthetic requests is spent, and some shapes are left unwarmed"},
 	CodeOptionalFailed:     {SeverityWarning, EffectDegrades, "an optional warm-up step failed"},
 	CodeWorkersUnknown:     {SeverityNotice, EffectInforms, "the number of backend workers is unknown, so some may be cold"},
 	CodeModelUnhealthy:     {SeverityCritical, EffectDegrades, "this model is unhealthy; the pod serves the others"},

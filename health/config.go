@@ -35,6 +35,8 @@ type ModelConfig struct {
 type ReadinessConfig struct {
 	// ReadyWhen is "warm" where other pods can take the traffic, "listening" where this pod is alone and requests are held here.
 	ReadyWhen ReadyWhen `yaml:"ready_when"`
+	// ReadyAfter is "required" to be ready once the required shapes are warm and to warm the others in the background, "all" to be ready once every shape is warm.
+	ReadyAfter ReadyAfter `yaml:"ready_after"`
 	// OnRestart says whether readiness is withdrawn while the backend is cold again.
 	OnRestart Reaction `yaml:"on_restart"`
 	// OnUnhealthy says whether readiness is withdrawn while the backend is unhealthy.

@@ -57,6 +57,7 @@ func TestEnumsAreWhole(t *testing.T) {
 	walk(t, WatchKindValues(), func(i int) WatchKind { return WatchKind(i) })
 	walk(t, ActiveCheckValues(), func(i int) ActiveCheck { return ActiveCheck(i) })
 	walk(t, ReadyWhenValues(), func(i int) ReadyWhen { return ReadyWhen(i) })
+	walk(t, ReadyAfterValues(), func(i int) ReadyAfter { return ReadyAfter(i) })
 	walk(t, ReactionValues(), func(i int) Reaction { return Reaction(i) })
 	walk(t, RestartBackendValues(), func(i int) RestartBackend { return RestartBackend(i) })
 }

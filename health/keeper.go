@@ -21,6 +21,8 @@ type Keeper struct {
 	mu sync.Mutex
 	// end ends the present cycle; nil between two cycles.
 	end context.CancelFunc
+	// spawn starts something that ends with the present cycle; nil between two cycles.
+	spawn func(func(ctx context.Context))
 	// resting is true once the backend may stay cold until somebody asks for it. Guarded by mu.
 	resting bool
 	// asked holds a token once somebody has asked for a backend that is cold on purpose.
@@ -35,6 +37,10 @@ type KeeperSettings struct {
 	// Warm runs the plan once and calls up as soon as the backend answers at all. It returns when the plan has ended or ctx is done.
 	// An error that wraps a [*ConditionError] is reported under its code, any other under [CodeWarmFailed].
 	Warm func(ctx context.Context, up func()) ([]ModelWarmth, error)
+	// WarmModel runs what one model needs of the plan. Its error is reported as that of Warm, but for the model; nil: models are warmed with the others only.
+	WarmModel func(ctx context.Context, model string) (ModelWarmth, error)
+	// Background warms what the plan has left for later, beside users, until it is through or ctx is done; nil: nothing is left.
+	Background func(ctx context.Context)
 	// Watch watches a backend that is up until ctx ends.
 	Watch func(ctx context.Context, report func(WatchEvent))
 	// Confirm sends one synthetic request to decide about a suspicion; nil where that is not wanted or not possible.
@@ -164,7 +170,7 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
-	CodeBackendUnreachable, CodeModelNotLoaded, CodeNotRecognised, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
+	CodeBackendUnreachable, CodeModelNotLoaded, CodeNotRecognised, CodeWaitingForCalm, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeGPUTimeSpent, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
 	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen,
 }
 
@@ -176,7 +182,13 @@ func (k *Keeper) cycle(ctx context.Context) {
 	defer end()
 	k.mu.Lock()
 	k.end = end
+	k.spawn = func(do func(context.Context)) { watching.Go(func() { do(ctx) }) }
 	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		k.spawn = nil
+		k.mu.Unlock()
+	}()
 
 	watch := sync.OnceFunc(func() {
 		watching.Go(func() {
@@ -191,6 +203,9 @@ func (k *Keeper) cycle(ctx context.Context) {
 		return
 	}
 	k.warm(ctx, up)
+	if k.settings.Background != nil {
+		k.settings.Background(ctx)
+	}
 	<-ctx.Done()
 }
 
@@ -207,11 +222,7 @@ func (k *Keeper) warm(ctx context.Context, up func()) {
 
 			return
 		}
-		code := CodeWarmFailed
-		if condition := (*ConditionError)(nil); errors.As(err, &condition) {
-			code = condition.Code
-		}
-		k.settings.Machine.Raise("", code, err.Error())
+		k.settings.Machine.Raise("", codeOf(err), err.Error())
 		if k.settings.ServeUnwarmed {
 			k.ifCurrent(ctx, func() { k.settings.Machine.MoveAll(Degraded, "not warm, and warmup.on_failure is serve") })
 			if k.settings.Machine.Pod().Serves() {
@@ -225,6 +236,15 @@ func (k *Keeper) warm(ctx context.Context, up func()) {
 		}
 		retry = min(2*retry, longestRetry)
 	}
+}
+
+// codeOf returns the code under which a failed warm-up is reported.
+func codeOf(err error) Code {
+	if condition := (*ConditionError)(nil); errors.As(err, &condition) {
+		return condition.Code
+	}
+
+	return CodeWarmFailed
 }
 
 // accept turns what a run of the plan found into states: models first, the backend last, so that the pod moves once.
@@ -245,6 +265,9 @@ func (k *Keeper) accept(found []ModelWarmth) {
 	}
 	for _, model := range found {
 		k.settle(model)
+		if !model.State.Serves() && k.settings.WarmModel != nil && k.spawn != nil {
+			k.spawn(func(ctx context.Context) { k.warmModel(ctx, model.Name, firstRetry) })
+		}
 	}
 	k.move("", Ready, "warm")
 }
@@ -301,7 +324,7 @@ func (k *Keeper) ifCurrent(ctx context.Context, do func()) {
 // endCycle ends the present cycle. The caller holds mu.
 func (k *Keeper) endCycle() {
 	k.end()
-	k.end = nil
+	k.end, k.spawn = nil, nil
 }
 
 // move makes a move that the table may refuse, for instance because the pod drains: that is news for the log, not a failure.

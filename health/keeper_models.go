@@ -1,6 +1,11 @@
 package health
 
-import "cmp"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
 
 // ModelsFound says which models the plan in progress is for.
 func (k *Keeper) ModelsFound(models []ModelConfig) {
@@ -22,6 +27,56 @@ func (k *Keeper) ModelEnded(model ModelWarmth) {
 	k.settle(model)
 	if k.settings.Machine.Pod().Serves() { // so the breaker's word about the backend counts from now on
 		k.move("", Ready, "every required model is warm")
+	}
+}
+
+// BackgroundEnded says what has become of a model that serves while the rest of its shapes were warmed: whatever it is, the model goes on serving.
+func (k *Keeper) BackgroundEnded(model ModelWarmth) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, known := k.settings.Machine.Snapshot().Model(model.Name)
+	if k.end != nil && known && now.State.Serves() && model.State.Serves() {
+		k.settle(model)
+	}
+}
+
+// RewarmModel asks for what one model needs of the plan to be run again. The others serve meanwhile, unless the pod requires this one.
+func (k *Keeper) RewarmModel(model, reason string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, known := k.settings.Machine.Snapshot().Model(model)
+	switch pod := k.settings.Machine.Pod(); {
+	case !known:
+		return fmt.Errorf("re-warm model %s: no such model", model)
+	case k.spawn != nil && now.State == Warming:
+		return nil // that is under way
+	case k.spawn != nil && pod == Idle:
+		k.Asked()
+
+		return nil
+	case k.spawn == nil || k.settings.WarmModel == nil || !pod.Serves() && pod != Warming || !now.State.Serves():
+		return fmt.Errorf("re-warm model %s: it is %s and the pod %s, expected ready or degraded", model, now.State, pod)
+	}
+	k.move(model, Warming, reason)
+	k.spawn(func(ctx context.Context) { k.warmModel(ctx, model, 0) })
+
+	return nil
+}
+
+// warmModel warms one model, after a first pause, and again until that succeeds or ctx ends.
+func (k *Keeper) warmModel(ctx context.Context, model string, first time.Duration) {
+	for retry := first; pause(ctx, jitter(retry)); retry = min(max(2*retry, firstRetry), longestRetry) {
+		warmth, err := k.settings.WarmModel(ctx, model)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			k.ifCurrent(ctx, func() { k.settle(warmth) })
+
+			return
+		}
+		k.settings.Machine.Raise(model, codeOf(err), err.Error())
+		k.settings.Logger.Warn("the warm-up of a model failed and will be tried again", "model", model, "error", err)
 	}
 }
 

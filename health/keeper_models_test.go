@@ -1,7 +1,9 @@
 package health_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,4 +56,125 @@ func TestC29ModelNeedNotWaitForAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOneModelIsWarmedAgainBesideTheOthers has two models, of which the pod requires one.
+func TestOneModelIsWarmedAgainBesideTheOthers(t *testing.T) {
+	for name, required := range map[string]bool{"the pod requires it": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one, other := health.ModelConfig{Name: "one", Required: required}, health.ModelConfig{Name: "other", Required: true}
+				tries := 0
+				s := newStage(t, func(s *stage, settings *health.KeeperSettings) {
+					s.warm = func(int) ([]health.ModelWarmth, error) {
+						return []health.ModelWarmth{{ModelConfig: one, State: health.Ready}, {ModelConfig: other, State: health.Ready}}, nil
+					}
+					settings.WarmModel = func(_ context.Context, model string) (health.ModelWarmth, error) {
+						time.Sleep(5 * time.Second)
+						if tries++; tries == 1 {
+							return health.ModelWarmth{}, errors.New("it failed")
+						}
+
+						return health.ModelWarmth{ModelConfig: one, State: health.Ready}, nil
+					}
+				})
+				if err := s.keeper.RewarmModel("one", "asked for"); err == nil {
+					t.Error("a model was warmed again before the first time")
+				}
+				s.after(time.Minute, health.Ready)
+				if err := s.keeper.RewarmModel("none", "asked for"); err == nil || !strings.Contains(err.Error(), "no such model") {
+					t.Errorf("an unknown model: %v", err)
+				}
+				for range 2 { // the second one finds the first
+					if err := s.keeper.RewarmModel("one", "asked for"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want := health.Ready
+				if required {
+					want = health.Warming
+				}
+				s.after(time.Second, want)
+				if ready, _ := s.machine.ModelReady("one"); ready {
+					t.Error("the model is ready while it is warmed")
+				}
+				if ready, _ := s.machine.ModelReady("other"); !ready {
+					t.Error("the other model is not ready")
+				}
+				s.after(5*time.Second, want)
+				if model, _ := s.machine.Snapshot().Model("one"); len(model.Conditions) != 1 || model.Conditions[0].Code != health.CodeWarmFailed {
+					t.Errorf("after a failure %+v", model)
+				}
+				s.after(10*time.Second, health.Ready)
+				if ready, _ := s.machine.ModelReady("one"); !ready || tries != 2 {
+					t.Errorf("ready %v after %d tries", ready, tries)
+				}
+			})
+		})
+	}
+}
+
+// TestAModelThatIsNotRequiredIsTriedAgain has one that cannot be warmed at first: the pod serves, and later the model does.
+func TestAModelThatIsNotRequiredIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := health.ModelConfig{Name: "bad"}
+		tries := 0
+		s := newStage(t, func(s *stage, settings *health.KeeperSettings) {
+			s.warm = func(int) ([]health.ModelWarmth, error) {
+				return []health.ModelWarmth{
+					{ModelConfig: health.ModelConfig{Name: "good", Required: true}, State: health.Ready},
+					{ModelConfig: bad, State: health.Warming, Code: health.CodeWarmFailed, Text: "it failed"},
+				}, nil
+			}
+			settings.WarmModel = func(context.Context, string) (health.ModelWarmth, error) {
+				if tries++; tries < 3 {
+					return health.ModelWarmth{}, errors.New("it failed")
+				}
+
+				return health.ModelWarmth{ModelConfig: bad, State: health.Ready}, nil
+			}
+		})
+		s.after(10500*time.Millisecond, health.Ready)
+		if ready, _ := s.machine.ModelReady("bad"); ready {
+			t.Error("it is ready at once")
+		}
+		s.after(time.Minute, health.Ready)
+		if ready, _ := s.machine.ModelReady("bad"); !ready || tries != 3 {
+			t.Errorf("ready %v after %d tries", ready, tries)
+		}
+	})
+}
+
+// TestBackgroundEndedNeverTakesAModelOut has a background that failed, and one that comes too late.
+func TestBackgroundEndedNeverTakesAModelOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := health.ModelConfig{Name: "m", Required: true}
+		begun := make(chan context.Context, 2)
+		s := newStage(t, func(s *stage, settings *health.KeeperSettings) {
+			s.warm = func(int) ([]health.ModelWarmth, error) {
+				return []health.ModelWarmth{{ModelConfig: m, State: health.Ready}}, nil
+			}
+			settings.Background = func(ctx context.Context) {
+				begun <- ctx
+				<-ctx.Done()
+			}
+		})
+		s.after(time.Minute, health.Ready)
+		background := <-begun
+		s.keeper.BackgroundEnded(health.ModelWarmth{ModelConfig: m, State: health.Degraded, Code: health.CodeOptionalFailed, Text: "batch=4 failed"})
+		s.after(0, health.Degraded)
+		if !s.machine.Ready() {
+			t.Error("the pod is not ready")
+		}
+		s.keeper.BackgroundEnded(health.ModelWarmth{ModelConfig: m, State: health.Warming, Code: health.CodeWarmFailed})
+		s.after(0, health.Degraded)
+		s.keeper.Lost(errors.New("refused"))
+		if background.Err() == nil {
+			t.Error("the background of a lost backend goes on")
+		}
+		s.keeper.BackgroundEnded(health.ModelWarmth{ModelConfig: m, State: health.Ready})
+		if ready, _ := s.machine.ModelReady("m"); ready {
+			t.Error("a lost backend has a ready model")
+		}
+	})
 }

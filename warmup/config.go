@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
+	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
 )
 
 // Config is the warmup block of the configuration.
 type Config struct {
-	// Trigger is "startup" to warm a backend as soon as it answers, "first-request" to leave it cold until a user asks: the pod is then ready, and the request is held.
+	// Trigger is "startup" to warm a backend as soon as it answers, "first-request" to leave it cold until a user asks: the pod is then ready, and the request is held;
+	// "calm" to send it the first inference once the machine has room for that, and to pause while there is none, by pressure.
 	Trigger Trigger `yaml:"trigger"`
 	// Timeout limits one run of the plan; then it is retried with back-off. It is never terminal.
 	Timeout units.Duration `yaml:"timeout"`
@@ -16,6 +18,9 @@ type Config struct {
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
+	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, its background included. Whatever is left then stays unwarmed, by name,
+	// under the condition gpu_time_spent; the policy not_converged decides whether it serves. A request that is under way is not cut off. 0: no cap.
+	GPUTime units.Duration `yaml:"gpu_time"`
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
 	// A gRPC call has /package.Service/Method in its first line, and JSON or @file as its message. Whoever names it vouches that sending it again and again has no
 	// side effects.
@@ -25,6 +30,8 @@ type Config struct {
 	Descriptors string `yaml:"descriptors"`
 	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
 	KeepWarm units.Duration `yaml:"keep_warm"`
+	// Pressure says what is too much for the trigger "calm", and for shapes that are warmed in the background.
+	Pressure calm.Config `yaml:"pressure"`
 	// Steps is the plan. Empty: derived from the backend's own metadata.
 	Steps []StepConfig `yaml:"steps"`
 }
@@ -39,6 +46,9 @@ type StepConfig struct {
 	Timeout units.Duration `yaml:"timeout"`
 	// Retries is how many more tries a failed step gets within one run. Unset: 3.
 	Retries *int `yaml:"retries"`
+	// BeforeBackend steps run at once, before there is a backend: /startupz says 200 once each of them has ended, or its timeout has passed, which limits all its
+	// tries together here. Only kinds that need no backend can be, and they need only others of that sort.
+	BeforeBackend bool `yaml:"before_backend"`
 	// Optional steps may fail without failing the plan: the pod is then degraded.
 	Optional bool `yaml:"optional"`
 	// Wait waits until the backend says that it has loaded what is asked for.
@@ -99,7 +109,7 @@ type ExpectConfig struct {
 
 // DefaultConfig returns the settings used when the user sets none.
 func DefaultConfig() Config {
-	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve}
+	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve, Pressure: calm.DefaultConfig()}
 }
 
 // DefaultStep returns a step of which nothing is said yet.

@@ -9,8 +9,10 @@ type Event struct {
 	// Step is set for StepStarted and StepEnded; Error for a step that failed, and for Waiting.
 	Step  string
 	Error error
+	// Text is set for PutOff.
+	Text string
 	// Models is set for ModelsFound.
 	Models []string
-	// Model is set for ModelEnded.
+	// Model is set for ModelEnded and BackgroundEnded.
 	Model ModelReport
 }

@@ -18,15 +18,21 @@ const (
 	ModelsFound
 	// ModelEnded means that the run is through with a model, though perhaps not with others.
 	ModelEnded
+	// PutOff means that the reason has changed for which requests wait for a calm machine: Text says what it is, and is empty once they do not.
+	PutOff
+	// BackgroundEnded means that the background is through with a model.
+	BackgroundEnded
 )
 
 var eventKindNames = units.Names[EventKind]{
-	StepStarted: "step_started",
-	StepEnded:   "step_ended",
-	BackendUp:   "backend_up",
-	Waiting:     "waiting",
-	ModelsFound: "models_found",
-	ModelEnded:  "model_ended",
+	StepStarted:     "step_started",
+	StepEnded:       "step_ended",
+	BackendUp:       "backend_up",
+	Waiting:         "waiting",
+	ModelsFound:     "models_found",
+	ModelEnded:      "model_ended",
+	PutOff:          "put_off",
+	BackgroundEnded: "background_ended",
 }
 
 // EventKindValues lists every value, in order.

@@ -23,6 +23,11 @@ type inference struct {
 	identity     string
 	described    backend.Model
 	base, higher []*shape
+	// left are the shapes that are left for the background, in the order of base and higher.
+	left []*shape
+	// slow is true in the background, where each volley waits for its turn; lastTook is what the last one took.
+	slow     bool
+	lastTook time.Duration
 	// answered is when the last good answer came, in nanoseconds since 1970.
 	answered atomic.Int64
 }
@@ -32,11 +37,31 @@ func (w *inference) try(ctx context.Context) error {
 		return err
 	}
 	err := w.warm(ctx)
+	if spent, ok := errors.AsType[*spentError](err); ok {
+		w.leave(spent)
+
+		return nil
+	}
 	if err != nil && w.outOfBudget(ctx) {
 		return nil
 	}
 
 	return err
+}
+
+// leave names what is left unwarmed because the time allowed is spent.
+func (w *inference) leave(spent *spentError) {
+	l := w.lane
+	l.onlyLater = w.slow && (l.spent == nil || l.onlyLater)
+	l.spent = spent
+	for _, s := range slices.Concat(w.base, w.higher) {
+		if s.report.State.decided() {
+			continue
+		}
+		w.set(s, ShapeLeft, spent.Error())
+		l.left = append(l.left, s.report.Shape())
+	}
+	w.keepLevel()
 }
 
 func (w *inference) warm(ctx context.Context) error {
@@ -98,6 +123,22 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	runner.mu.Lock()
 	defer runner.mu.Unlock()
 	w.run.shapes = append(append(w.run.shapes, w.base...), w.higher...)
+	for _, s := range slices.Concat(w.base, w.higher) {
+		s.report.Background = w.slow || (s.extra && runner.settings.Background)
+	}
+	if w.slow {
+		return nil
+	}
+	later := func(s *shape) bool { return s.report.Background }
+	for _, s := range slices.Concat(w.base, w.higher) {
+		if later(s) {
+			w.left = append(w.left, s)
+		}
+	}
+	if len(w.left) > 0 {
+		w.base, w.higher = slices.DeleteFunc(w.base, later), slices.DeleteFunc(w.higher, later)
+		w.run.background.jobs = append(w.run.background.jobs, w)
+	}
 
 	return nil
 }
@@ -137,7 +178,7 @@ func (w *inference) touch(ctx context.Context, s *shape) error {
 // outOfBudget says whether the time of the try, or of the run, is all that was missing: every shape has been answered, and the last answer is
 // not overdue. Then what is not settled has not converged, and the policy for that decides; to fail would mean to begin again for ever.
 func (w *inference) outOfBudget(ctx context.Context) bool {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return false
 	}
 	var slowest time.Duration
@@ -177,6 +218,9 @@ func (w *inference) settled(s *shape) bool {
 }
 
 func (w *inference) failed(s *shape, err error) error {
+	if _, spent := errors.AsType[*spentError](err); spent {
+		return err // it is named with the others
+	}
 	w.set(s, ShapeFailed, err.Error())
 
 	return err
@@ -195,8 +239,11 @@ func (w *inference) see(s *shape) {
 	s.report.Seen, s.report.Gaps = seen, gaps
 }
 
-// keepLevel notes the warm level of the model's cheapest shape, for those who ask after the run.
+// keepLevel notes the warm level of the model's cheapest shape, for those who ask after the run. That is a required one, if any.
 func (w *inference) keepLevel() {
+	if w.slow {
+		return
+	}
 	w.run.runner.mu.Lock()
 	defer w.run.runner.mu.Unlock()
 	var cheapest time.Duration

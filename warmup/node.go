@@ -16,8 +16,13 @@ type node struct {
 	sharedErr error
 	lanes     map[string]*lane
 	// sent counts the requests that a replay has sent; final once shared is closed.
-	sent  int
+	sent int
+	// cut says where a replay ended early because the time allowed was spent.
+	cut   string
 	begun sync.Once
+
+	// deferred is true for a step that is left for the background.
+	deferred bool
 
 	// Guarded by Runner.mu.
 	state   StepState
@@ -36,6 +41,14 @@ type lane struct {
 	unwarmed string
 	// crewless is true when nobody knows how many processes there are to warm.
 	crewless bool
+	// deferred is true until the background has come to it.
+	deferred bool
+	// spent is set once the time allowed was spent, and left are the shapes that are unwarmed for that. onlyLater is true when none of them is required.
+	spent     *spentError
+	left      []string
+	onlyLater bool
+	// later joins the errors of shapes that were left for the background.
+	later error
 }
 
 // skippedError is the error of a lane whose need has failed.
@@ -57,6 +70,9 @@ func (n *node) awaited(model string) error {
 
 		return l.err
 	}
+	if len(n.lanes) == 0 {
+		return nil
+	}
 	var errs []error
 	for _, l := range n.lanes {
 		<-l.done
@@ -66,15 +82,32 @@ func (n *node) awaited(model string) error {
 	return errors.Join(errs...)
 }
 
+// infers says whether the step sends inferences to the model.
+func (n *node) infers(model string) bool {
+	return n.kind == KindInfer && (n.infer.Model == "" || n.infer.Model == model)
+}
+
 // inferred waits until the step is through with the model and says whether it sent requests that warmed it.
 func (n *node) inferred(model string) bool {
+	<-n.shared
 	l, ok := n.lanes[model]
 	if !ok {
-		return n.kind == KindReplay && n.sharedErr == nil
+		return n.kind == KindReplay && n.sharedErr == nil && n.sent > 0
 	}
 	<-l.done
 
-	return n.kind == KindInfer && l.err == nil && l.unwarmed == ""
+	return n.kind == KindInfer && l.err == nil && l.unwarmed == "" && !l.deferred
+}
+
+// left says whether the background has still to come to the step.
+func (n *node) left() bool {
+	for _, l := range n.lanes {
+		if l.deferred {
+			return true
+		}
+	}
+
+	return false
 }
 
 func skipped(need string, err error) error {

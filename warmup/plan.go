@@ -44,8 +44,9 @@ func NewPlan(configs []StepConfig) (Plan, error) {
 		return Plan{}, err
 	}
 	sorted, err := sortSteps(steps)
+	made := Plan{steps: sorted}
 
-	return Plan{steps: sorted}, err
+	return made, errors.Join(err, made.checkBefore())
 }
 
 // Names returns the names of the steps, each after those it needs.

@@ -25,12 +25,14 @@ type planned struct {
 	shape backend.Shape
 	// guessed is true when nothing says that the server takes this shape.
 	guessed bool
+	// extra is true when nobody asked for it and the required ones say most of it: it can wait until the pod serves.
+	extra bool
 }
 
 // choice is one value of an axis.
 type choice struct {
-	set     func(*backend.Shape)
-	guessed bool
+	set            func(*backend.Shape)
+	guessed, extra bool
 }
 
 // span is what an axis has to offer: each of crossed is combined with those of every other axis, each of varied is tried once.
@@ -53,7 +55,7 @@ func planShapes(grid GridConfig, model backend.Model) ([]planned, error) {
 		var combined []planned
 		for _, left := range shapes {
 			for _, right := range offered.crossed {
-				made := planned{shape: left.shape, guessed: left.guessed || right.guessed}
+				made := planned{shape: left.shape, guessed: left.guessed || right.guessed, extra: left.extra || right.extra}
 				right.set(&made.shape)
 				combined = append(combined, made)
 			}
@@ -61,7 +63,7 @@ func planShapes(grid GridConfig, model backend.Model) ([]planned, error) {
 		shapes = combined
 	}
 	for _, other := range varied {
-		made := planned{shape: shapes[0].shape, guessed: other.guessed}
+		made := planned{shape: shapes[0].shape, guessed: other.guessed, extra: other.extra}
 		other.set(&made.shape)
 		shapes = append(shapes, made)
 	}
@@ -119,7 +121,12 @@ func spanOf(axis backend.Axis, grid GridConfig, model backend.Model) span {
 	case backend.AxisBatch:
 		sizes, guessed := batches(grid.Batch, model)
 
-		return span{crossed: choices(sizes, func(s *backend.Shape, n int) { s.Batch = n }, func(n int) bool { return guessed && n > 1 })}
+		made := choices(sizes, func(s *backend.Shape, n int) { s.Batch = n }, func(n int) bool { return guessed && n > 1 })
+		if len(grid.Batch) == 0 {
+			between(made, func(i int) bool { return slices.Contains(model.Preferred, sizes[i]) })
+		}
+
+		return span{crossed: made}
 	case backend.AxisDims:
 		return span{crossed: choices(dims(grid.Dims), func(s *backend.Shape, d backend.Dims) { s.Dims = d }, nil)}
 	case backend.AxisInputTokens:
@@ -127,9 +134,10 @@ func spanOf(axis backend.Axis, grid GridConfig, model backend.Model) span {
 		if len(grid.InputTokens) > 0 {
 			return span{crossed: choices(extremesFirst(grid.InputTokens), set, nil)}
 		}
-		lengths := lengths(grid, model)
+		made := choices(lengths(grid, model), set, nil)
+		between(made, func(int) bool { return false })
 
-		return span{crossed: choices(lengths[:1], set, nil), varied: choices(lengths[1:], set, nil)}
+		return span{crossed: made[:1], varied: made[1:]}
 	case backend.AxisOutputTokens:
 		set := func(s *backend.Shape, n int) { s.OutputTokens = n }
 
@@ -158,6 +166,14 @@ func spanOf(axis backend.Axis, grid GridConfig, model backend.Model) span {
 		return made
 	default:
 		return span{crossed: []choice{{set: func(*backend.Shape) {}}}}
+	}
+}
+
+// between marks the sizes of a derived axis between its extremes, which stand first, as extra, but for those that are kept. Extremes make a server build and
+// allocate for the whole range, and each other axis is another path through its code: those are required. What lies in between is the same path again.
+func between(made []choice, keep func(i int) bool) {
+	for i := 2; i < len(made); i++ {
+		made[i].extra = !keep(i)
 	}
 }
 

@@ -8,6 +8,8 @@ type Reason int
 const (
 	// ReasonNotConverged means that a shape's latency did not settle within its bound.
 	ReasonNotConverged Reason = iota
+	// ReasonGPUTimeSpent means that the time allowed for synthetic requests is spent, and that something is left unwarmed.
+	ReasonGPUTimeSpent
 	// ReasonOptionalFailed means that an optional step failed.
 	ReasonOptionalFailed
 	// ReasonWarmFailed means that a step failed.
@@ -22,6 +24,7 @@ const (
 
 var reasonNames = units.Names[Reason]{
 	ReasonNotConverged:       "not_converged",
+	ReasonGPUTimeSpent:       "gpu_time_spent",
 	ReasonOptionalFailed:     "optional_failed",
 	ReasonWarmFailed:         "warm_failed",
 	ReasonWarmedNothing:      "warmed_nothing",

@@ -68,7 +68,13 @@ func (c *run) replay(ctx context.Context, n *node) error {
 	}
 	n.sent = 0
 	for _, path := range n.replay.Files {
-		if err := c.replayFile(ctx, n, path); err != nil {
+		err := c.replayFile(ctx, n, path)
+		if spent, ok := errors.AsType[*spentError](err); ok {
+			n.cut = fmt.Sprintf("%v; sent %d requests, and none of %s after them", spent, n.sent, path)
+
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -119,7 +125,13 @@ func (c *run) replayFile(ctx context.Context, n *node, path string) error {
 func (c *run) replayOne(ctx context.Context, act string, request backend.Request) error {
 	pause := backoff{next: busyFirst, limit: busyMost}
 	for {
-		answer, err := c.runner.settings.Client.Do(ctx, request)
+		if err := c.room(ctx); err != nil {
+			return err
+		}
+		if err := c.afford(); err != nil {
+			return err
+		}
+		answer, err := c.runner.compute(ctx, c, request)
 		c.sawAnswer(err)
 		if err != nil {
 			return fmt.Errorf("%s: %w", act, err)

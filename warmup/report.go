@@ -23,6 +23,13 @@ type Report struct {
 	Remaining time.Duration `json:"remaining_ns"`
 	// WaitingFor says what of the backend is being waited for.
 	WaitingFor string `json:"waiting_for,omitempty"`
+	// PutOff says why requests wait for a calm machine, with the trigger "calm".
+	PutOff string `json:"put_off,omitempty"`
+	// GPUTime is the time in which at least one synthetic request of this run was computing, its background included; GPUTimeInAll that of all runs and checks.
+	GPUTime      time.Duration `json:"gpu_time_ns"`
+	GPUTimeInAll time.Duration `json:"gpu_time_in_all_ns"`
+	// Background is how far that is which is warmed after the run has ended.
+	Background BackgroundReport `json:"background"`
 	// Requests counts the synthetic inferences that were answered, Busy those that the backend refused for lack of room.
 	Requests int           `json:"requests"`
 	Busy     int           `json:"busy"`
@@ -31,15 +38,26 @@ type Report struct {
 	Shapes   []ShapeReport `json:"shapes"`
 }
 
+// BackgroundReport is what is warmed while users are served already.
+type BackgroundReport struct {
+	Running bool `json:"running"`
+	// Left counts the shapes that it is not through with; those of a step that it has not come to are not known yet.
+	Left int `json:"left"`
+	// PutOff says why it waits.
+	PutOff string `json:"put_off,omitempty"`
+}
+
 // StepReport is one step of a run.
 type StepReport struct {
-	Name    string        `json:"name"`
-	Kind    Kind          `json:"kind"`
-	State   StepState     `json:"state"`
-	Tries   int           `json:"tries"`
-	Started time.Time     `json:"started,omitzero"`
-	Took    time.Duration `json:"took_ns"`
-	Error   string        `json:"error,omitempty"`
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+	// Background steps run while users are served already.
+	Background bool          `json:"background,omitempty"`
+	State      StepState     `json:"state"`
+	Tries      int           `json:"tries"`
+	Started    time.Time     `json:"started,omitzero"`
+	Took       time.Duration `json:"took_ns"`
+	Error      string        `json:"error,omitempty"`
 }
 
 // ModelReport is what a run did for one model.
@@ -57,8 +75,10 @@ type ShapeReport struct {
 	Model       string        `json:"model"`
 	Of          backend.Shape `json:"shape"`
 	Concurrency int           `json:"concurrency"`
-	State       ShapeState    `json:"state"`
-	Text        string        `json:"text,omitempty"`
+	// Background shapes are warmed while users are served already.
+	Background bool       `json:"background,omitempty"`
+	State      ShapeState `json:"state"`
+	Text       string     `json:"text,omitempty"`
 	// Seen tells what the requests at this concurrency showed: by the time to the first token where they streamed, else by that to the whole answer.
 	Seen steady.Report `json:"seen"`
 	// Gaps tells of the time between tokens; nil where nothing streamed.

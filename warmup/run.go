@@ -18,11 +18,20 @@ import (
 type run struct {
 	runner *Runner
 	number int
+	// only is the model of a partial run, which tells nobody but its caller; empty: all models.
+	only   string
 	nodes  []*node
 	byName map[string]*node
 	// attached holds the token to look for the backend; whoever comes second finds what the first one found.
 	attached chan struct{}
 	up       sync.Once
+	// found is closed once the models are known.
+	found     chan struct{}
+	foundOnce sync.Once
+
+	limits     limits
+	turn       turn
+	background background
 
 	// Guarded by Runner.mu.
 	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
@@ -33,17 +42,82 @@ type run struct {
 	models         []ModelReport
 	shapes         []*shape
 	requests, busy int
+	computing      stopwatch
+	// waitsFor says why requests wait for a calm machine.
+	waitsFor string
 }
 
-func newRun(r *Runner) *run {
-	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+func newRun(r *Runner, only string) *run {
+	current := &run{runner: r, only: only, found: make(chan struct{}), byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+	current.turn.one = make(chan struct{}, 1)
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)
 		current.byName[s.name] = n
 	}
+	if only != "" {
+		warms := current.subgraph(func(n *node) bool { return n.infers(only) })
+		current.nodes = slices.DeleteFunc(current.nodes, func(n *node) bool { return !warms[n] })
+	} else if r.settings.Background {
+		current.leave()
+	}
 
 	return current
+}
+
+// leave marks the steps that are left for the background: those that are optional, send inferences, and are needed by none that is not left.
+func (c *run) leave() {
+	needed := map[string]bool{}
+	for _, n := range slices.Backward(c.nodes) {
+		n.deferred = n.kind == KindInfer && n.optional && !needed[n.name]
+		for _, need := range n.needs {
+			needed[need] = needed[need] || !n.deferred
+		}
+	}
+}
+
+// subgraph returns the steps that are chosen and all that they need.
+func (c *run) subgraph(chosen func(*node) bool) map[*node]bool {
+	within := map[*node]bool{}
+	for _, n := range slices.Backward(c.nodes) {
+		if !within[n] && !chosen(n) {
+			continue
+		}
+		within[n] = true
+		for _, need := range n.needs {
+			within[c.byName[need]] = true
+		}
+	}
+
+	return within
+}
+
+// concerns returns the steps that a model waits for: those that send it inferences, those that nothing needs and that are for no model in particular, and all
+// that these need. What is there for another model's sake is not among them.
+func (c *run) concerns(model string) map[*node]bool {
+	needed := map[string]bool{}
+	for _, n := range c.nodes {
+		for _, need := range n.needs {
+			needed[need] = true
+		}
+	}
+
+	return c.subgraph(func(n *node) bool { return n.infers(model) || (n.kind != KindInfer && !needed[n.name]) })
+}
+
+// known waits until the models are known, or every step has found that they will not be.
+func (c *run) known() {
+	through := make(chan struct{})
+	go func() {
+		defer close(through)
+		for _, n := range c.nodes {
+			<-n.shared
+		}
+	}()
+	select {
+	case <-c.found:
+	case <-through:
+	}
 }
 
 // do runs every node in a goroutine of its own and waits for all of them.
@@ -52,23 +126,15 @@ func (c *run) do(ctx context.Context) error {
 	for _, n := range c.nodes {
 		group.Go(func() { c.node(ctx, n) })
 	}
-	for _, n := range c.nodes {
-		<-n.shared
-	}
+	c.known()
 	var failures []error
 	var mu sync.Mutex
 	for _, model := range c.modelNames() {
 		group.Go(func() {
 			report, err := c.outcome(model)
-			c.runner.mu.Lock()
-			for i := range c.models {
-				if c.models[i].Name == model {
-					c.models[i] = report
-				}
-			}
-			c.runner.mu.Unlock()
-			c.runner.emit(Event{Kind: ModelEnded, Model: report})
-			if err != nil && c.runner.settings.Required(model) {
+			c.settle(report)
+			c.emit(Event{Kind: ModelEnded, Model: report})
+			if err != nil && (c.only != "" || c.runner.settings.Required(model)) {
 				mu.Lock()
 				failures = append(failures, err)
 				mu.Unlock()
@@ -87,6 +153,24 @@ func (c *run) do(ctx context.Context) error {
 	c.runner.mu.Unlock()
 
 	return err
+}
+
+// emit tells of progress.
+func (c *run) emit(event Event) {
+	if c.only == "" {
+		c.runner.emit(event)
+	}
+}
+
+// settle notes what the run came to for a model.
+func (c *run) settle(report ModelReport) {
+	c.runner.mu.Lock()
+	defer c.runner.mu.Unlock()
+	for i := range c.models {
+		if c.models[i].Name == report.Name {
+			c.models[i] = report
+		}
+	}
 }
 
 func (c *run) modelNames() []string {
@@ -112,6 +196,8 @@ func (c *run) node(ctx context.Context, n *node) {
 	}
 	switch {
 	case n.sharedErr != nil:
+	case alone[n.kind] != nil:
+		n.sharedErr = c.aside(ctx, n)
 	case n.kind == KindCall || n.kind == KindReplay:
 		n.sharedErr = c.whole(ctx, n)
 	default:
@@ -129,9 +215,16 @@ func (c *run) node(ctx context.Context, n *node) {
 	}
 	n.lanes = make(map[string]*lane, len(models))
 	for _, model := range models {
-		n.lanes[model] = &lane{done: make(chan struct{})}
+		n.lanes[model] = &lane{done: make(chan struct{}), deferred: n.deferred}
 	}
 	close(n.shared)
+	if n.deferred && n.sharedErr == nil {
+		for _, l := range n.lanes {
+			close(l.done)
+		}
+
+		return
+	}
 	var group sync.WaitGroup
 	for model, l := range n.lanes {
 		group.Go(func() {
@@ -145,10 +238,8 @@ func (c *run) node(ctx context.Context, n *node) {
 
 // whole runs a step that is for no model in particular. It waits for what it needs to have ended for every model.
 func (c *run) whole(ctx context.Context, n *node) error {
-	for _, need := range n.needs {
-		if err := c.byName[need].awaited(""); err != nil {
-			return skipped(need, err)
-		}
+	if err := c.needed(n, ""); err != nil {
+		return err
 	}
 	c.begin(n)
 	act := c.call
@@ -159,12 +250,21 @@ func (c *run) whole(ctx context.Context, n *node) error {
 	return c.try(ctx, n, func(ctx context.Context) error { return act(ctx, n) })
 }
 
-// lane runs a step for one model.
-func (c *run) lane(ctx context.Context, n *node, l *lane, model string) error {
+// needed waits for what a step needs to have ended for the model.
+func (c *run) needed(n *node, model string) error {
 	for _, need := range n.needs {
 		if err := c.byName[need].awaited(model); err != nil {
 			return skipped(need, err)
 		}
+	}
+
+	return nil
+}
+
+// lane runs a step for one model.
+func (c *run) lane(ctx context.Context, n *node, l *lane, model string) error {
+	if err := c.needed(n, model); err != nil {
+		return err
 	}
 	c.begin(n)
 	if n.kind == KindWait {
@@ -188,7 +288,7 @@ func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) e
 		c.runner.mu.Lock()
 		n.tries = max(n.tries, try+1)
 		c.runner.mu.Unlock()
-		limited, cancel := context.WithTimeoutCause(ctx, n.timeout, fmt.Errorf("timed out after %v", n.timeout))
+		limited, cancel := c.limits.with(ctx, n.timeout, "")
 		err := f(limited)
 		cancel()
 		if err == nil || ctx.Err() != nil || try >= n.retries || hopeless(err) {
@@ -213,7 +313,7 @@ func (c *run) begin(n *node) {
 		c.runner.mu.Lock()
 		n.state, n.started = StepRunning, time.Now()
 		c.runner.mu.Unlock()
-		c.runner.emit(Event{Kind: StepStarted, Step: n.name})
+		c.emit(Event{Kind: StepStarted, Step: n.name})
 	})
 }
 
@@ -259,6 +359,12 @@ func (c *run) end(ctx context.Context, n *node) {
 	if !n.started.IsZero() {
 		n.took = time.Since(n.started)
 	}
+	if failed == nil && !c.runner.logger.Enabled(ctx, slog.LevelInfo) {
+		c.runner.mu.Unlock()
+		c.emit(Event{Kind: StepEnded, Step: n.name})
+
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("step", n.name), slog.String("kind", n.kind.String()), slog.String("result", state.String()),
 		slog.Duration("took", n.took), slog.Int("tries", n.tries),
@@ -282,5 +388,5 @@ func (c *run) end(ctx context.Context, n *node) {
 		attrs = append(attrs, slog.Any("shapes", shapes))
 	}
 	c.runner.logger.LogAttrs(ctx, level, "warm-up step ended", attrs...)
-	c.runner.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
+	c.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
 }

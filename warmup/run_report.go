@@ -10,66 +10,113 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
-// outcome waits until every step is through with the model and says what it came to.
-func (c *run) outcome(model string) (ModelReport, error) {
-	report := ModelReport{Name: model, Outcome: Warm}
-	var texts []string
-	var failure error
-	because := func(outcome Outcome, reason Reason, text string) {
-		report.Outcome = max(report.Outcome, outcome)
-		if !slices.Contains(report.Reasons, reason) {
-			report.Reasons = append(report.Reasons, reason)
-		}
-		texts = append(texts, text)
+// mostNamed bounds the shapes that one text names; the report has them all.
+const mostNamed = 8
+
+// verdict gathers what a run came to for one model.
+type verdict struct {
+	report ModelReport
+	texts  []string
+	// inferred is true once requests were sent for the model, crewless when nobody knows how many processes there are to warm.
+	inferred, crewless bool
+	// unwarmed says why no requests were sent.
+	unwarmed string
+	// failure joins the errors of required steps.
+	failure error
+}
+
+func (v *verdict) because(outcome Outcome, reason Reason, text string) {
+	v.report.Outcome = max(v.report.Outcome, outcome)
+	if !slices.Contains(v.report.Reasons, reason) {
+		v.report.Reasons = append(v.report.Reasons, reason)
 	}
-	inferred, crewless, unwarmed := false, false, "no step sends it requests"
+	v.texts = append(v.texts, text)
+}
+
+// outcome waits until every step that concerns it is through with the model and says what it came to.
+func (c *run) outcome(model string) (ModelReport, error) {
+	v := &verdict{report: ModelReport{Name: model, Outcome: Warm}, unwarmed: "no step sends it requests"}
+	concerns := c.concerns(model)
 	for _, n := range c.nodes {
-		inferred = n.inferred(model) || inferred
+		if !concerns[n] {
+			continue
+		}
+		v.inferred = n.inferred(model) || v.inferred
 		err := n.sharedErr
 		if l, ok := n.lanes[model]; ok {
 			err = l.err
-			crewless = crewless || l.crewless
-			if l.unwarmed != "" {
-				unwarmed = l.unwarmed
-			}
+			v.lane(n, l)
 		}
-		if err == nil {
-			continue
+		if n.cut != "" {
+			v.because(Degraded, ReasonGPUTimeSpent, fmt.Sprintf("step %s: %s", n.name, n.cut))
 		}
-		text := fmt.Sprintf("step %s: %v", n.name, err)
-		if n.optional {
-			because(Degraded, ReasonOptionalFailed, text)
-
-			continue
+		if err != nil {
+			v.failed(n, err)
 		}
-		because(Failed, ReasonWarmFailed, text)
-		if errors.Is(err, backend.ErrCredentialsRefused) {
-			because(Failed, ReasonCredentialsRefused, text)
-		}
-		failure = errors.Join(failure, fmt.Errorf("step %s: model %s: %w", n.name, model, err))
 	}
 	c.runner.mu.Lock()
 	for _, s := range c.shapes {
-		if s.report.Model == model && s.report.State == ShapeNotConverged {
-			because(Degraded, ReasonNotConverged, fmt.Sprintf("%s has not converged after %d requests", s.report.Shape(), s.report.Seen.N))
+		// Beside users a latency need not settle, so in the background that is no reason for anything.
+		if s.report.Model == model && s.report.State == ShapeNotConverged && !s.report.Background {
+			v.because(Degraded, ReasonNotConverged, fmt.Sprintf("%s has not converged after %d requests", s.report.Shape(), s.report.Seen.N))
 		}
 	}
 	c.runner.mu.Unlock()
 	switch {
-	case report.Outcome == Warm && !inferred:
-		because(Unwarmed, ReasonWarmedNothing, unwarmed)
-	case report.Outcome == Warm && crewless:
-		because(Warm, ReasonWorkersUnknown, "one process was taken for all there are; backend.workers says how many")
+	case v.report.Outcome == Warm && !v.inferred:
+		v.because(Unwarmed, ReasonWarmedNothing, v.unwarmed)
+	case v.report.Outcome == Warm && v.crewless:
+		v.because(Warm, ReasonWorkersUnknown, "one process was taken for all there are; backend.workers says how many")
 	}
-	report.Text = strings.Join(slices.Compact(texts), "; ")
+	v.report.Text = strings.Join(slices.Compact(v.texts), "; ")
 
-	return report, failure
+	return v.report, v.failure
+}
+
+// lane adds what a step found about the model besides its error.
+func (v *verdict) lane(n *node, l *lane) {
+	v.crewless = v.crewless || l.crewless
+	switch {
+	case l.unwarmed != "":
+		v.unwarmed = l.unwarmed
+	case l.deferred:
+		v.unwarmed = "only steps in the background send it requests"
+	}
+	if l.spent != nil {
+		outcome, names := Degraded, l.left
+		if l.onlyLater {
+			outcome = Warm // all that is required is
+		}
+		if len(names) > mostNamed {
+			names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))
+		}
+		v.because(outcome, ReasonGPUTimeSpent, fmt.Sprintf("step %s: %v; left unwarmed: %s", n.name, l.spent, strings.Join(names, ", ")))
+	}
+	if l.later != nil {
+		v.because(Degraded, ReasonOptionalFailed, fmt.Sprintf("step %s, in the background: %v", n.name, l.later))
+	}
+}
+
+// failed adds a step that failed.
+func (v *verdict) failed(n *node, err error) {
+	text := fmt.Sprintf("step %s: %v", n.name, err)
+	if n.optional {
+		v.because(Degraded, ReasonOptionalFailed, text)
+
+		return
+	}
+	v.because(Failed, ReasonWarmFailed, text)
+	if errors.Is(err, backend.ErrCredentialsRefused) {
+		v.because(Failed, ReasonCredentialsRefused, text)
+	}
+	v.failure = errors.Join(v.failure, fmt.Errorf("step %s: model %s: %w", n.name, v.report.Name, err))
 }
 
 // report copies what there is to tell. The caller holds Runner.mu.
 func (c *run) report() Report {
 	report := Report{
-		Run: c.number, Running: c.ended.IsZero(), Started: c.started, Ended: c.ended, Remaining: c.remaining(), WaitingFor: c.awaited,
+		Run: c.number, Running: c.ended.IsZero(), Started: c.started, Ended: c.ended, Remaining: c.remaining(), WaitingFor: c.awaited, PutOff: c.waitsFor,
+		GPUTime: c.computing.read(), GPUTimeInAll: c.runner.computing.read(), Background: BackgroundReport{Running: c.background.running, PutOff: c.background.why},
 		Requests: c.requests, Busy: c.busy, Models: make([]ModelReport, 0, len(c.models)),
 		Steps: make([]StepReport, 0, len(c.nodes)), Shapes: make([]ShapeReport, 0, len(c.shapes)),
 	}
@@ -85,7 +132,7 @@ func (c *run) report() Report {
 			took = time.Since(n.started)
 		}
 		report.Steps = append(report.Steps, StepReport{
-			Name: n.name, Kind: n.kind, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text,
+			Name: n.name, Kind: n.kind, Background: n.deferred, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text,
 		})
 	}
 	for _, model := range c.models {
@@ -94,6 +141,9 @@ func (c *run) report() Report {
 	}
 	for _, s := range c.shapes {
 		shape := s.report
+		if shape.Background && (shape.State == ShapeWaiting || shape.State == ShapeWarming) {
+			report.Background.Left++
+		}
 		if shape.Gaps != nil {
 			gaps := *shape.Gaps
 			shape.Gaps = &gaps

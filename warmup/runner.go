@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
 )
 
 // Settings is what a Runner is made of.
@@ -29,6 +31,12 @@ type Settings struct {
 	Required func(model string) bool
 	// Workers is the number of processes behind the backend's port; 0: the server is asked, and where it cannot say taken for 1.
 	Workers int
+	// Calm says whether the machine has room, for the trigger "calm" and for the background; nil: always.
+	Calm *calm.Watch
+	// Background leaves what is not required for [Runner.Background].
+	Background bool
+	// Occupied says why the background should wait besides, or nothing; nil: it need not. It is called from any goroutine.
+	Occupied func() string
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.
@@ -47,13 +55,16 @@ type Runner struct {
 	settings Settings
 	plan     Plan
 	logger   *slog.Logger
-	running  sync.Mutex
+	// running is held by a run, and shared by what goes on beside others.
+	running sync.RWMutex
 	// lanes holds a token for each model that is being sent inferences.
 	lanes chan struct{}
 	// seeds makes every request of this process another one.
 	seeds atomic.Uint64
 	// spoken is how the backend was last spoken to; nil until somebody knows.
 	spoken atomic.Pointer[backend.Dialect]
+
+	prepared atomic.Bool
 
 	// events keeps Progress to one call at a time.
 	events sync.Mutex
@@ -65,12 +76,19 @@ type Runner struct {
 	dialect backend.Dialect
 	// known describes models, from the latest run or synthetic request on.
 	known map[string]backend.Model
+	// partial are the latest runs for one model each, since the latest run; flights those that go on.
+	partial map[string]*run
+	flights map[string]*flight
 	// found are the models that the backend had loaded, when none were named.
 	found []string
 	// levels are the warm levels of each model's cheapest shape. They outlive the run.
 	levels map[string]time.Duration
 	// warmed maps the models that are warm to their identities, as they were before the first inference; of those that have none it is empty.
 	warmed map[string]string
+	// before are the steps that go before the backend, once Prepare has begun.
+	before map[string]*preparation
+	// computing counts the time of all synthetic requests.
+	computing stopwatch
 }
 
 // NewRunner checks the plan; it calls nobody yet.
@@ -94,6 +112,7 @@ func NewRunner(s Settings) (*Runner, error) {
 	s.Models = slices.Clone(s.Models)
 	r := &Runner{
 		settings: s, plan: plan, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
+		partial: map[string]*run{}, flights: map[string]*flight{},
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
 	}
 	if s.Dialect != nil {
@@ -113,13 +132,14 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	}
 	defer r.running.Unlock()
 	limit := r.settings.Config.Timeout.Std()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("warm-up timed out after %v", limit))
+	current := newRun(r, "")
+	ctx, cancel := current.limits.with(ctx, limit, "warm-up ")
 	defer cancel()
-	current := newRun(r)
 	r.mu.Lock()
 	r.runs++
 	current.number = r.runs
 	r.current = current
+	clear(r.partial)
 	// Whatever came back may be another server with other models.
 	r.dialect = r.settings.Dialect
 	clear(r.known)
@@ -127,8 +147,11 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	report := r.Report()
+	r.logger.InfoContext(ctx, "warm-up ended", "run", report.Run, "warm", err == nil, "took", report.Ended.Sub(report.Started),
+		"requests", report.Requests, "gpu_time", report.GPUTime, "gpu_time_in_all", report.GPUTimeInAll)
 
-	return r.Report(), err
+	return report, err
 }
 
 // Report returns the report of the latest run, also while it goes on.
@@ -139,7 +162,12 @@ func (r *Runner) Report() Report {
 		return Report{}
 	}
 
-	return r.current.report()
+	report := r.current.report()
+	for _, model := range slices.Sorted(maps.Keys(r.partial)) {
+		report.take(r.partial[model].report())
+	}
+
+	return report
 }
 
 // Level is the warm level of the cheapest shape; of several models, that of the slowest one, since Synthetic asks them all. 0: unknown.

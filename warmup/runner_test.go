@@ -68,8 +68,8 @@ func TestRunWarmsWhatTheBackendHasLoaded(t *testing.T) {
 		if report.ServerType != "oip" || report.Running || report.Remaining != 0 || report.Run != 1 {
 			t.Errorf("report %+v", report)
 		}
-		if lines := strings.Count(log.String(), "\n"); lines != 3 || strings.Count(log.String(), "warm-up step ended") != 2 {
-			t.Errorf("%d lines, expected one for each step, and the server type:\n%s", lines, log)
+		if lines := strings.Count(log.String(), "\n"); lines != 4 || strings.Count(log.String(), "warm-up step ended") != 2 {
+			t.Errorf("%d lines, expected one for each step, the server type and the end:\n%s", lines, log)
 		}
 		if !strings.Contains(log.String(), "n=19") {
 			t.Errorf("the log does not tell what was seen of the shapes:\n%s", log)

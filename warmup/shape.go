@@ -25,6 +25,8 @@ type shape struct {
 	concurrency int
 	// guessed is true when nothing says that the server takes this shape.
 	guessed bool
+	// extra is true for a shape that was derived beyond the required ones.
+	extra bool
 	// meter is nil for shapes at a higher concurrency, which get passes.
 	meter  *meter
 	report ShapeReport
@@ -47,7 +49,7 @@ func grid(s step, model backend.Model, workers int) (base, higher []*shape, err 
 	for i, concurrency := range concurrencies {
 		for _, p := range plan {
 			made := &shape{
-				shape: p.shape, concurrency: concurrency, guessed: p.guessed,
+				shape: p.shape, concurrency: concurrency, guessed: p.guessed, extra: p.extra,
 				report: ShapeReport{Step: s.name, Model: model.Name, Of: p.shape, Concurrency: concurrency},
 			}
 			if most := model.MaxTogether; most > 0 && concurrency > 1 && concurrency*(p.shape.InputTokens+p.shape.OutputTokens) > most {
@@ -66,7 +68,7 @@ func grid(s step, model backend.Model, workers int) (base, higher []*shape, err 
 	return base, higher, nil
 }
 
-// remaining estimates how long the run will go on. Models are warmed side by side, so the longest counts. The caller holds Runner.mu.
+// remaining estimates how long the run will go on, without the background. Models are warmed side by side, so the longest counts. The caller holds Runner.mu.
 func (c *run) remaining() time.Duration {
 	if !c.ended.IsZero() {
 		return 0
@@ -79,6 +81,9 @@ func (c *run) remaining() time.Duration {
 		slowest[at] = max(slowest[at], s.level())
 	}
 	for _, s := range c.shapes {
+		if s.report.Background {
+			continue
+		}
 		at := key{s.report.Step, s.report.Model}
 		level := s.level()
 		if level == 0 {

@@ -22,6 +22,8 @@ const (
 	ShapeRefused
 	// ShapeFailed means that a request of this shape failed.
 	ShapeFailed
+	// ShapeLeft means that the time allowed for synthetic requests was spent before it was warm.
+	ShapeLeft
 )
 
 var shapeStateNames = units.Names[ShapeState]{
@@ -33,6 +35,7 @@ var shapeStateNames = units.Names[ShapeState]{
 	ShapeCounted:      "counted",
 	ShapeRefused:      "refused",
 	ShapeFailed:       "failed",
+	ShapeLeft:         "left",
 }
 
 // ShapeStateValues lists every value, in order.
@@ -50,4 +53,6 @@ func (s ShapeState) warm() bool {
 }
 
 // decided says whether the run is through with the shape, warm or not.
-func (s ShapeState) decided() bool { return s.warm() || s == ShapeNotConverged || s == ShapeRefused }
+func (s ShapeState) decided() bool {
+	return s.warm() || s == ShapeNotConverged || s == ShapeRefused || s == ShapeLeft
+}

@@ -26,10 +26,12 @@ type step struct {
 	timeout  time.Duration
 	retries  int
 	optional bool
-	wait     WaitConfig
-	infer    InferConfig
-	call     CallConfig
-	replay   ReplayConfig
+	// before is true for a step that goes before the backend.
+	before bool
+	wait   WaitConfig
+	infer  InferConfig
+	call   CallConfig
+	replay ReplayConfig
 	// expect is what a good answer to an inference looks like.
 	expect backend.Expect
 }
@@ -37,6 +39,7 @@ type step struct {
 func newStep(config StepConfig) (step, error) {
 	made := step{
 		name: config.Name, needs: config.Needs, timeout: config.Timeout.Std(), retries: DefaultRetries, optional: config.Optional,
+		before: config.BeforeBackend,
 	}
 	if made.timeout <= 0 {
 		made.timeout = DefaultStepTimeout
@@ -75,6 +78,10 @@ func newStep(config StepConfig) (step, error) {
 		if made.expect, err = newExpect(made.infer.Expect); err != nil {
 			return made, fmt.Errorf("step %q: %w", config.Name, err)
 		}
+	}
+
+	if _, without := alone[made.kind]; made.before && !without {
+		return made, fmt.Errorf("step %q: a %v step needs the backend, so that it cannot be before_backend", config.Name, made.kind)
 	}
 
 	return made, nil

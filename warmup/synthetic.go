@@ -32,11 +32,11 @@ func (r *Runner) SyntheticModel(ctx context.Context, model string) error {
 		}
 	}
 
-	return r.once(ctx, dialect, described, cheap)
+	return r.once(ctx, nil, dialect, described, cheap)
 }
 
-// once makes one inference of the cheapest shape of a step and checks its answer.
-func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backend.Model, s step) error {
+// once makes one inference of the cheapest shape of a step and checks its answer; the run is nil for one beside the plan.
+func (r *Runner) once(ctx context.Context, c *run, dialect backend.Dialect, model backend.Model, s step) error {
 	shape, err := cheapest(s.infer.Grid, model)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (r *Runner) once(ctx context.Context, dialect backend.Dialect, model backen
 		return err
 	}
 	act := fmt.Sprintf("infer %s %v", model.Name, shape)
-	answer, err := r.settings.Client.Do(ctx, request)
+	answer, err := r.compute(ctx, c, request)
 	if err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}

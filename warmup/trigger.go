@@ -10,11 +10,14 @@ const (
 	TriggerStartup Trigger = iota
 	// TriggerFirstRequest begins with the first request of a user, which is held until the backend is warm.
 	TriggerFirstRequest
+	// TriggerCalm begins once the machine has room for it, and pauses while it has none.
+	TriggerCalm
 )
 
 var triggerNames = units.Names[Trigger]{
 	TriggerStartup:      "startup",
 	TriggerFirstRequest: "first-request",
+	TriggerCalm:         "calm",
 }
 
 // TriggerValues lists every value, in order.

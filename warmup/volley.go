@@ -20,8 +20,27 @@ const (
 	busyMost  = 2 * time.Second
 )
 
-// volley sends n requests at once, each over a connection of its own, and returns what those took that were answered well.
+// volley sends a volley of a shape once there is room for it.
 func (w *inference) volley(ctx context.Context, s *shape, n int) ([]sample, error) {
+	room := w.run.room
+	if w.slow {
+		room = w.rest
+	}
+	if err := room(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.run.afford(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	samples, err := w.fire(ctx, s, n)
+	w.lastTook = time.Since(began)
+
+	return samples, err
+}
+
+// fire sends n requests at once, each over a connection of its own, and returns what those took that were answered well.
+func (w *inference) fire(ctx context.Context, s *shape, n int) ([]sample, error) {
 	if n == 1 {
 		took, err := w.send(ctx, s)
 		if err != nil {
@@ -113,7 +132,7 @@ func (w *inference) ask(ctx context.Context, s *shape, act string, request backe
 		defer cancel()
 		ctx = limited
 	}
-	answer, err := w.run.runner.settings.Client.Do(ctx, request)
+	answer, err := w.run.runner.compute(ctx, w.run, request)
 	if failed, ok := errors.AsType[*backend.Error](err); ok {
 		failed.Act = act
 	}

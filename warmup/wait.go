@@ -37,13 +37,20 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 	if models := c.modelNames(); len(models) > 0 {
 		return models, nil
 	}
+	defer func() {
+		if len(c.modelNames()) > 0 {
+			c.foundOnce.Do(func() { close(c.found) })
+		}
+	}()
 	var models []string
 	err := c.poll(ctx, func(ctx context.Context) error {
 		dialect, err := c.runner.speak(ctx)
 		if err != nil {
 			return err
 		}
-		models, err = c.runner.models(ctx, dialect)
+		if models = []string{c.only}; c.only == "" {
+			models, err = c.runner.models(ctx, dialect)
+		}
 
 		return err
 	})
@@ -58,7 +65,7 @@ func (c *run) attach(ctx context.Context) ([]string, error) {
 		c.listed[model] = true
 	}
 	c.runner.mu.Unlock()
-	c.runner.emit(Event{Kind: ModelsFound, Models: slices.Clone(models)})
+	c.emit(Event{Kind: ModelsFound, Models: slices.Clone(models)})
 
 	return models, nil
 }
@@ -73,8 +80,9 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 	c.runner.mu.Lock()
 	listed := c.listed[model]
 	delete(c.listed, model)
+	_, sleeps := c.runner.dialect.(backend.Sleeper)
 	c.runner.mu.Unlock()
-	if listed && n.wait.Order == OrderStatus {
+	if listed && !sleeps && n.wait.Order == OrderStatus {
 		return nil
 	}
 
@@ -94,7 +102,7 @@ func (c *run) waitFor(ctx context.Context, n *node, model string) error {
 			return dialect.Ready(ctx, model)
 		}
 
-		return c.runner.once(ctx, dialect, described, step{})
+		return c.runner.once(ctx, c, dialect, described, step{})
 	})
 }
 
@@ -139,7 +147,7 @@ func (c *run) await(ctx context.Context, last error) {
 	if last != nil {
 		c.runner.logger.InfoContext(ctx, "waiting for the backend", "because", text)
 	}
-	c.runner.emit(Event{Kind: Waiting, Error: last})
+	c.emit(Event{Kind: Waiting, Error: last})
 }
 
 // sawAnswer tells the first time in a run that the backend answered anything.
@@ -149,7 +157,7 @@ func (c *run) sawAnswer(err error) {
 			return
 		}
 	}
-	c.up.Do(func() { c.runner.emit(Event{Kind: BackendUp}) })
+	c.up.Do(func() { c.emit(Event{Kind: BackendUp}) })
 }
 
 // listening waits until something accepts connections at the backend's address. It looks as often as a look's cost allows, which it learns from

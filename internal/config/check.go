@@ -81,6 +81,16 @@ func (d *document) checkNumbers(c *Config) {
 	if rate := c.Circuit.FailureRate; rate <= 0 || rate > 1 {
 		d.reportf("circuit.failure_rate", "expected a share above 0 and at most 1, got %v", rate)
 	}
+	for path, bound := range map[string]float64{
+		"warmup.pressure.cpu": c.Warmup.Pressure.CPU, "warmup.pressure.memory": c.Warmup.Pressure.Memory, "warmup.pressure.suspend_cpu": c.Warmup.Pressure.SuspendCPU,
+	} {
+		if !(bound >= 0 && bound <= 1) {
+			d.reportf(path, "expected a share from 0 to 1, got %v", bound)
+		}
+	}
+	if psi := c.Warmup.Pressure.PSI; !(psi >= 0 && psi <= 100) {
+		d.reportf("warmup.pressure.psi", "expected a share from 0 to 100 percent, got %v", psi)
+	}
 	if header := c.Hold.DeadlineHeader; header != "" && (!isHeaderName(header) || slices.Contains(hopHeaders(), strings.ToLower(header))) {
 		d.reportf("hold.deadline_header", "expected the name of a header that reaches the backend, got %q", header)
 	}

@@ -17,9 +17,8 @@ func missing() []string {
 		"circuit.rules", "circuit.slow",
 		"fallback", "fleet",
 		"load_reports",
-		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests",
-		"warmup.gpu_time", "warmup.pressure", "warmup.record", "warmup.record_shapes",
+		"warmup.record", "warmup.record_shapes",
 		"xds",
 	}
 }

@@ -153,6 +153,7 @@ func enums() map[reflect.Type][]any {
 		reflect.TypeFor[circuit.WhileOpen]():     words(circuit.WhileOpenValues()),
 		reflect.TypeFor[health.ActiveCheck]():    words(health.ActiveCheckValues()),
 		reflect.TypeFor[health.ReadyWhen]():      words(health.ReadyWhenValues()),
+		reflect.TypeFor[health.ReadyAfter]():     words(health.ReadyAfterValues()),
 		reflect.TypeFor[health.Reaction]():       words(health.ReactionValues()),
 		reflect.TypeFor[health.RestartBackend](): words(health.RestartBackendValues()),
 		reflect.TypeFor[warmup.Policy]():         words(warmup.PolicyValues()),

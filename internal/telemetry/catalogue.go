@@ -54,6 +54,7 @@ const (
 	WarmupRunning
 	WarmupRemaining
 	WarmupDuration
+	WarmupGPUTime
 	StepDuration
 	ShapeState
 	ShapeRequests
@@ -135,6 +136,7 @@ var catalogue = [...]Metric{
 	WarmupRunning:   {"pilotlight.warmup.running", Gauge, "", nil, "1 while a run is under way."},
 	WarmupRemaining: {"pilotlight.warmup.remaining", Gauge, "s", nil, "How long the rest of the run will take, by what was measured; 0 when nobody can say."},
 	WarmupDuration:  {"pilotlight.warmup.duration", Gauge, "s", nil, "How long the present run has taken so far, or the last one took."},
+	WarmupGPUTime:   {"pilotlight.warmup.gpu_time", Counter, "s", nil, "Time in which at least one synthetic request was computing, all runs and checks together."},
 	StepDuration:    {"pilotlight.warmup.step.duration", Gauge, "s", []string{"step", "kind", "state"}, "How long a step of the present or last run has taken, with the state that it is in."},
 	ShapeState:      {"pilotlight.warmup.shape.state", Gauge, "", append(slices.Clip(shape), "state"), "1 for how far a shape is; its other states have no series."},
 	ShapeRequests:   {"pilotlight.warmup.shape.requests", Gauge, "{request}", shape, "Synthetic requests of a shape in the present or last run, at its own concurrency."},

@@ -43,6 +43,12 @@ type Unloader interface {
 	Loaded(ctx context.Context, model string) (bool, error)
 }
 
+// Sleeper is a Dialect whose server goes on listing its models while it sleeps, so that a list alone does not make them ready.
+type Sleeper interface {
+	// Awake returns nil unless the server says that it sleeps.
+	Awake(ctx context.Context) error
+}
+
 // Crew is a Dialect whose server says how many processes stand behind its port.
 type Crew interface {
 	// Workers returns that number; 0 when the server does not say.

@@ -44,8 +44,11 @@ func (v *VLLM) Ready(ctx context.Context, model string) error {
 		return err
 	}
 
-	return asleep(ctx, v.client, "/is_sleeping")
+	return v.Awake(ctx)
 }
+
+// Awake implements [Sleeper].
+func (v *VLLM) Awake(ctx context.Context) error { return asleep(ctx, v.client, "/is_sleeping") }
 
 // asleep is ErrNotYet when the server says that it sleeps. Most do not offer the question.
 func asleep(ctx context.Context, client *Client, path string) error {
