@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 
+	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
@@ -30,6 +31,7 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 		Models:   modelNames(c.Models),
 		Required: func(model string) bool { return required(c, model) },
 		Workers:  c.Backend.Workers.Or(0),
+		Process:  health.BootIdentity(health.ListenerIdentity(address.Network, address.Host)),
 		Progress: progress,
 		Logger:   logger,
 	}

@@ -16,6 +16,9 @@ type Config struct {
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
+	// Record is the file that says what is warm, for a restart of Pilotlight alone: beside the same process of the backend one request for each shape confirms it. "auto" is
+	// a file of mode 0600 in the runtime directory, "" keeps none. It outlives a container only on a volume, such as an emptyDir.
+	Record units.Auto[string] `yaml:"record"`
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
 	// Whoever names it vouches that sending it again and again has no side effects.
 	Sample string `yaml:"sample"`

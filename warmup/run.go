@@ -23,6 +23,11 @@ type run struct {
 	// attached holds the token to look for the backend; whoever comes second finds what the first one found.
 	attached chan struct{}
 	up       sync.Once
+	// process is who listened when the backend first answered; it is asked once.
+	process func() string
+	naming  sync.WaitGroup
+	// believed is the record of an earlier Pilotlight, nil if there is none to believe; it is looked for once.
+	believed func() *record
 
 	// Guarded by Runner.mu.
 	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
@@ -35,13 +40,15 @@ type run struct {
 	requests, busy int
 }
 
-func newRun(r *Runner) *run {
+func newRun(ctx context.Context, r *Runner) *run {
 	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)
 		current.byName[s.name] = n
 	}
+	current.process = sync.OnceValue(r.settings.Process)
+	current.believed = sync.OnceValue(func() *record { return current.believe(ctx) })
 
 	return current
 }
@@ -76,6 +83,7 @@ func (c *run) do(ctx context.Context) error {
 		})
 	}
 	group.Wait()
+	c.naming.Wait()
 	for _, n := range c.nodes {
 		if _, skipped := errors.AsType[*skippedError](n.sharedErr); n.sharedErr != nil && !skipped && !n.optional {
 			failures = append(failures, fmt.Errorf("step %s: %w", n.name, n.sharedErr))

@@ -29,6 +29,9 @@ type Settings struct {
 	Required func(model string) bool
 	// Workers is the number of processes behind the backend's port; 0: the server is asked, and where it cannot say taken for 1.
 	Workers int
+	// Process says which process listens at the backend's address, in words that nobody who listened there before or will later shares; empty where that cannot be
+	// seen. It is called from any goroutine. Nil: it cannot be seen, and no record of what is warm is written or believed.
+	Process func() string
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.
@@ -53,7 +56,10 @@ type Runner struct {
 	// seeds makes every request of this process another one.
 	seeds atomic.Uint64
 	// spoken is how the backend was last spoken to; nil until somebody knows.
-	spoken atomic.Pointer[backend.Dialect]
+	spoken   atomic.Pointer[backend.Dialect]
+	planHash string
+	// recordSpent is true once no record of an earlier process is to be believed any more: it was refused, or a run has ended well since.
+	recordSpent atomic.Bool
 
 	// events keeps Progress to one call at a time.
 	events sync.Mutex
@@ -91,9 +97,16 @@ func NewRunner(s Settings) (*Runner, error) {
 	if s.Required == nil {
 		s.Required = func(string) bool { return true }
 	}
+	if s.Process == nil {
+		s.Process = func() string { return "" }
+	}
+	hash, err := plan.hash(s.Config, s.Options.Sample)
+	if err != nil {
+		return nil, err
+	}
 	s.Models = slices.Clone(s.Models)
 	r := &Runner{
-		settings: s, plan: plan, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
+		settings: s, plan: plan, planHash: hash, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
 	}
 	if s.Dialect != nil {
@@ -115,7 +128,8 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	limit := r.settings.Config.Timeout.Std()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("warm-up timed out after %v", limit))
 	defer cancel()
-	current := newRun(r)
+	current := newRun(ctx, r)
+	r.forgetRecord(ctx)
 	r.mu.Lock()
 	r.runs++
 	current.number = r.runs
@@ -127,6 +141,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	current.settleRecord(ctx, err)
 
 	return r.Report(), err
 }

@@ -22,6 +22,8 @@ const (
 	ShapeRefused
 	// ShapeFailed means that a request of this shape failed.
 	ShapeFailed
+	// ShapeConfirmed means that an earlier Pilotlight found it warm in the same process of the backend, and that one volley was as fast now.
+	ShapeConfirmed
 )
 
 var shapeStateNames = units.Names[ShapeState]{
@@ -33,6 +35,7 @@ var shapeStateNames = units.Names[ShapeState]{
 	ShapeCounted:      "counted",
 	ShapeRefused:      "refused",
 	ShapeFailed:       "failed",
+	ShapeConfirmed:    "confirmed",
 }
 
 // ShapeStateValues lists every value, in order.
@@ -46,7 +49,7 @@ func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), n
 
 // warm says whether nothing is left to be done for the shape.
 func (s ShapeState) warm() bool {
-	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted
+	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted || s == ShapeConfirmed
 }
 
 // decided says whether the run is through with the shape, warm or not.

@@ -19,7 +19,7 @@ func missing() []string {
 		"load_reports",
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests",
-		"warmup.gpu_time", "warmup.pressure", "warmup.record", "warmup.record_shapes",
+		"warmup.gpu_time", "warmup.pressure", "warmup.record_shapes",
 		"xds",
 	}
 }
