@@ -189,7 +189,7 @@ func (p Plan) hash(config Config, sample *backend.Sample) (string, error) {
 	for _, s := range p.steps {
 		golden = append(golden, s.expect.Equals)
 	}
-	text, err := json.Marshal(struct {
+	text, err := json.Marshal(struct { //nolint:musttag // it is hashed and never read
 		Steps  []StepConfig    `json:"steps"`
 		Golden [][]byte        `json:"golden"`
 		Sample *backend.Sample `json:"sample"`
