@@ -140,6 +140,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	p.up.Store(&begin)
 	report, err := p.runner.Run(ctx)
 	p.tallies.settle(p.runner.Report()) // a run that failed has a report too
+	p.live.learn(report, p.breaker.Learn)
 	noting.Wait()
 	if err != nil {
 		code := health.CodeWarmFailed

@@ -44,6 +44,7 @@ type pilot struct {
 	handler     *proxy.Handler
 	telemetry   *telemetry.Telemetry
 	tallies     tallies
+	live        liveShapes
 	pathways    pathways
 
 	// up is called when the backend answers for the first time in a run of the plan.
@@ -104,7 +105,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 
 // wireWarmup makes what speaks to the backend by itself.
 func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
-	p.client, p.runner, err = newWarmup(p.config, p.address, backendTLS, p.progress, p.logger)
+	p.client, p.runner, err = newWarmup(p.config, p.address, backendTLS, told{p.progress, p.live.answered}, p.logger)
 
 	return err
 }

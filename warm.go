@@ -45,7 +45,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	}
 	resolved := std.resolver().Resolve(loaded)
 	resolved.Warmup.Record = units.Of("") // that of the sidecar is not ours, and whoever asks by hand wants to see it warmed
-	_, runner, err := newWarmup(resolved, loaded.Backend.HTTP, backendTLS, screen.event, slog.New(slog.DiscardHandler))
+	_, runner, err := newWarmup(resolved, loaded.Backend.HTTP, backendTLS, told{progress: screen.event}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,14 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
+// told is who is told of a run of the plan. Nil functions: nobody.
+type told struct {
+	progress func(warmup.Event)
+	answered func(model string, of backend.Shape, path string, body []byte)
+}
+
 // newWarmup makes what speaks to the backend by itself, as "run" and "warm" need it.
-func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, progress func(warmup.Event), logger *slog.Logger) (*backend.Client, *warmup.Runner, error) {
+func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, tell told, logger *slog.Logger) (*backend.Client, *warmup.Runner, error) {
 	client, err := backend.NewClient(backend.ClientSettings{
 		Network:        address.Network,
 		Address:        address.Host,
@@ -32,7 +38,8 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 		Required: func(model string) bool { return required(c, model) },
 		Workers:  c.Backend.Workers.Or(0),
 		Process:  health.BootIdentity(health.ListenerIdentity(address.Network, address.Host)),
-		Progress: progress,
+		Progress: tell.progress,
+		Answered: tell.answered,
 		Logger:   logger,
 	}
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")

@@ -150,7 +150,7 @@ func (c *run) record() record {
 	defer r.mu.Unlock()
 	made := record{Format: recordFormat, Backend: c.process(), Plan: r.planHash, Models: maps.Clone(r.warmed)}
 	for _, s := range c.shapes {
-		if !s.report.State.warm() {
+		if !s.report.State.Warm() {
 			continue
 		}
 		if s.report.State == ShapeConfirmed {

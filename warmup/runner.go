@@ -32,6 +32,8 @@ type Settings struct {
 	// Process says which process listens at the backend's address, in words that nobody who listened there before or will later shares; empty where that cannot be
 	// seen. It is called from any goroutine. Nil: it cannot be seen, and no record of what is warm is written or believed.
 	Process func() string
+	// Answered is called with the first request of each shape that was answered well in a run, from any goroutine; who keeps the body copies it. Nil: nobody wants to know.
+	Answered func(model string, of backend.Shape, path string, body []byte)
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.

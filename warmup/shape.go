@@ -3,6 +3,7 @@ package warmup
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -34,6 +35,7 @@ type shape struct {
 	passLimit time.Duration
 	// events is how many the latest answer had, where it streamed; guarded by Runner.mu.
 	events int
+	told   sync.Once
 }
 
 // grid returns the shapes of a model: the base ones, at the lowest concurrency, extremes first, then the same at each higher concurrency.

@@ -47,10 +47,10 @@ func (s ShapeState) String() string { return shapeStateNames.Of(s) }
 // MarshalText implements [encoding.TextMarshaler].
 func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// warm says whether nothing is left to be done for the shape.
-func (s ShapeState) warm() bool {
+// Warm says whether nothing is left to be done for the shape.
+func (s ShapeState) Warm() bool {
 	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted || s == ShapeConfirmed
 }
 
 // decided says whether the run is through with the shape, warm or not.
-func (s ShapeState) decided() bool { return s.warm() || s == ShapeNotConverged || s == ShapeRefused }
+func (s ShapeState) decided() bool { return s.Warm() || s == ShapeNotConverged || s == ShapeRefused }
