@@ -15,6 +15,7 @@ type liveShapes struct {
 	mu sync.Mutex
 	// sent are the shapes of the plan as they look from outside.
 	sent map[sentShape]proxy.RequestShape
+	cold coldHits
 }
 
 // sentShape is a shape of the plan.
@@ -37,13 +38,22 @@ func (l *liveShapes) answered(model string, of backend.Shape, path string, body 
 	l.sent[sentShape{model, of}] = seen
 }
 
-// learn takes what a run of the plan has found, so that a request of a warmed shape can be told to hang before any user's has finished.
+// learn takes what a run of the plan has found, so that a request of a warmed shape can be told to hang before any user's has finished,
+// and one that meets a cold shape from one that does not.
 func (l *liveShapes) learn(report warmup.Report, learn func(circuit.Shape, time.Duration)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	warm := map[proxy.RequestShape]warmLevel{}
 	for _, shape := range report.Shapes {
-		if seen := l.sent[sentShape{shape.Model, shape.Of}]; shape.State.Warm() && seen != (proxy.RequestShape{}) {
-			learn(seen.Key(), max(shape.Seen.P95, shape.Seen.Level))
+		seen := l.sent[sentShape{shape.Model, shape.Of}]
+		if !shape.State.Warm() || seen == (proxy.RequestShape{}) {
+			continue
+		}
+		level := warmLevelOf(shape)
+		learn(seen.Key(), level.first)
+		if level.first > warm[seen].first { // at several concurrencies the slowest counts
+			warm[seen] = level
 		}
 	}
+	l.cold.learn(warm)
 }

@@ -74,6 +74,7 @@ const (
 func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	p := &pilot{config: c, logger: logger, address: c.Backend.HTTP, leaving: newDrain()}
 	p.latest.Store(c)
+	p.live.cold.logger = logger
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {
 			return nil, err
@@ -224,6 +225,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		LivePath:          func(path string) bool { return path == "/metrics" || p.pathway(path).live },
 		Lost:              p.keeper.Lost,
 		Suspect:           p.watch.Look,
+		Observed:          p.live.cold.observe,
 		State:             p.machine.Pod,
 		ServerTiming:      c.Telemetry.ServerTiming,
 		Meter:             p.telemetry.Meter(),
@@ -272,6 +274,7 @@ func (p *pilot) wirePorts() {
 			Clients: func() any { return p.handler.Connections() },
 			Circuit: func() any { return p.breaker.Snapshot() },
 			Warmup:  func() any { return p.runner.Report() },
+			Cold:    p.live.cold.report,
 			Version: version(),
 			Config:  p.effective,
 			Token:   token,
