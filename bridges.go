@@ -155,6 +155,7 @@ func (p *pilot) warm(ctx context.Context, up func()) ([]health.ModelWarmth, erro
 	p.up.Store(&begin)
 	p.tallies.settle(p.runner.Report()) // of the run before this one, whose background has ended too
 	report, err := p.runner.Run(ctx)
+	p.live.learn(report, p.breaker.Learn)
 	noting.Wait()
 	if err != nil {
 		return nil, named(err)
@@ -254,6 +255,7 @@ func (p *pilot) progress(event warmup.Event) {
 	case warmup.BackgroundEnded:
 		if warmth, err := p.judge(event.Model); err == nil {
 			p.keeper.BackgroundEnded(warmth)
+			p.live.learn(p.runner.Report(), p.breaker.Learn)
 		}
 	case warmup.PutOff:
 		if event.Text == "" {

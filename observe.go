@@ -157,6 +157,7 @@ func (p *pilot) observe(o *telemetry.Observer) {
 	report := p.runner.Report()
 	observeWarmup(o, report)
 	p.tallies.observe(o, report)
+	p.live.cold.tell(o)
 }
 
 func observeGate(o *telemetry.Observer, gate proxy.GateSnapshot) {

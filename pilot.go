@@ -45,6 +45,7 @@ type pilot struct {
 	handler     *proxy.Handler
 	telemetry   *telemetry.Telemetry
 	tallies     tallies
+	live        liveShapes
 	pathways    pathways
 
 	// up is called when the backend answers for the first time in a run of the plan.
@@ -75,6 +76,7 @@ const (
 func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	p := &pilot{config: c, logger: logger, address: c.Backend.Address(), leaving: newDrain(), looking: newLook()}
 	p.latest.Store(c)
+	p.live.cold.logger = logger
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {
 			return nil, err
@@ -111,6 +113,7 @@ func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
 		Background: p.config.Readiness.ReadyAfter == health.AfterRequired,
 		Occupied:   p.occupied,
 		Progress:   p.progress,
+		Answered:   p.live.answered,
 		Logger:     p.logger,
 	})
 
@@ -234,6 +237,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		Lost:              p.keeper.Lost,
 		Unavailable:       p.unavailable,
 		Suspect:           p.watch.Look,
+		Observed:          p.live.cold.observe,
 		State:             p.machine.Pod,
 		ServerTiming:      c.Telemetry.ServerTiming,
 		Meter:             p.telemetry.Meter(),
@@ -282,6 +286,7 @@ func (p *pilot) wirePorts() {
 			Clients: func() any { return p.handler.Connections() },
 			Circuit: func() any { return p.breaker.Snapshot() },
 			Warmup:  func() any { return p.runner.Report() },
+			Cold:    p.live.cold.report,
 			Version: version(),
 			Config:  p.effective,
 			Token:   token,

@@ -39,7 +39,14 @@ type program struct {
 // start runs pilotlight with these arguments.
 func start(tb testing.TB, arguments ...string) *program {
 	tb.Helper()
-	p := &program{t: tb, runtime: tb.TempDir(), ended: make(chan struct{}), lines: make(chan string, 1000)}
+
+	return startIn(tb, tb.TempDir(), arguments...)
+}
+
+// startIn is start with the folder of runtime files of another process.
+func startIn(tb testing.TB, folder string, arguments ...string) *program {
+	tb.Helper()
+	p := &program{t: tb, runtime: folder, ended: make(chan struct{}), lines: make(chan string, 1000)}
 	p.cmd = exec.Command(os.Args[0], arguments...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "XDG_RUNTIME_DIR="+p.runtime, "GORACE=atexit_sleep_ms=0")
 	pipe, err := p.cmd.StderrPipe()

@@ -76,10 +76,11 @@ func (s *stdio) terminal() telemetry.LogFormat {
 // resolver says what "auto" means on this machine.
 func (s *stdio) resolver() config.Resolver {
 	return config.Resolver{
-		Memory:    proxy.ResolveMemory,
-		Threads:   runtime.GOMAXPROCS(0),
-		TokenFile: filepath.Join(runtimeDir(s.env), "admin-token"),
-		LogFormat: s.terminal(),
+		Memory:     proxy.ResolveMemory,
+		Threads:    runtime.GOMAXPROCS(0),
+		TokenFile:  filepath.Join(runtimeDir(s.env), "admin-token"),
+		RecordFile: filepath.Join(runtimeDir(s.env), "warm.json"),
+		LogFormat:  s.terminal(),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
 
@@ -47,7 +48,9 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	_, runner, err := newWarmup(std.resolver().Resolve(loaded), loaded.Backend.Address(), backendTLS, warmup.Settings{Progress: screen.event})
+	resolved := std.resolver().Resolve(loaded)
+	resolved.Warmup.Record = units.Of("") // that of the sidecar is not ours, and whoever asks by hand wants to see it warmed
+	_, runner, err := newWarmup(resolved, loaded.Backend.Address(), backendTLS, warmup.Settings{Progress: screen.event})
 	if err != nil {
 		return err
 	}

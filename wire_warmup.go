@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 
+	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
@@ -27,6 +28,7 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 	settings.Config, settings.Client, settings.Models = c.Warmup, client, modelNames(c.Models)
 	settings.Required = func(model string) bool { return required(c, model) }
 	settings.Workers = c.Backend.Workers.Or(0)
+	settings.Process = health.BootIdentity(health.ListenerIdentity(address.Network, address.Host))
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
 	if c.Warmup.Sample != "" {
 		if settings.Options.Sample, err = backend.ReadSample(c.Warmup.Sample); err != nil {

@@ -149,7 +149,7 @@ func (b *Breaker) AllowShape(shape Shape) (Exchange, error) {
 		s, id := b.flights.take(b.roughly())
 		s.setShape(shape)
 
-		return Exchange{b: b, slot: s, id: id, era: uint32(word >> 2), shape: shape}, nil //nolint:gosec // what publish put there
+		return Exchange{b: b, slot: s, id: id, era: uint32(word >> 2)}, nil //nolint:gosec // what publish put there
 	}
 
 	if State(word&3) == Open {
@@ -169,7 +169,7 @@ func (b *Breaker) allowTried(shape Shape) (Exchange, error) {
 	now := b.now()
 	s, id := b.flights.take(b.roughly())
 	s.setShape(shape)
-	e := Exchange{b: b, slot: s, id: id, era: b.era, shape: shape}
+	e := Exchange{b: b, slot: s, id: id, era: b.era}
 	if b.state == HalfOpen {
 		e.ticket = b.round.admit(b.config.HalfOpen.Requests, now)
 		if e.ticket != 0 && !b.syntheticTrials() {

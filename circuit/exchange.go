@@ -11,7 +11,13 @@ type Exchange struct {
 	id     uint64 // of this use of the slot
 	era    uint32 // verdicts count only in the era in which the exchange began
 	ticket uint32 // 0: not a trial
-	shape  Shape
+}
+
+// Shape says of what shape the exchange is, where that shows only once it is under way.
+func (e Exchange) Shape(shape Shape) {
+	if e.b != nil && e.slot.holds(e.id) {
+		e.slot.setShape(shape)
+	}
 }
 
 // Start gives the start verdict, at the first body byte or the end of an answer without a body. Only the first call counts.
@@ -23,7 +29,7 @@ func (e Exchange) Start(v Verdict) {
 	if v == Good {
 		e.slot.judged.Store(int64(now))
 	}
-	e.settle(v, now, e.b.window.record(e.era, e.shape, v, now, now-startOf(e.id)))
+	e.settle(v, now, e.b.window.record(e.era, e.slot.shapeNow(), v, now, now-startOf(e.id)))
 }
 
 // Progress says that a body byte of the answer has passed, whatever the verdict: evidence against "stalled".
@@ -44,8 +50,8 @@ func (e Exchange) End(broken bool) {
 	if e.b == nil {
 		return
 	}
-	// Both are read before the slot goes to somebody else.
-	judged, touched := time.Duration(e.slot.judged.Load()), time.Duration(e.slot.touched.Load())
+	// All are read before the slot goes to somebody else.
+	judged, touched, shape := time.Duration(e.slot.judged.Load()), time.Duration(e.slot.touched.Load()), e.slot.shapeNow()
 	m, ok := e.slot.release(e.id)
 	if !ok {
 		return
@@ -53,7 +59,7 @@ func (e Exchange) End(broken bool) {
 	switch {
 	case m == awaiting:
 		now := e.b.now()
-		e.settle(None, now, e.b.window.record(e.era, e.shape, None, now, 0))
+		e.settle(None, now, e.b.window.record(e.era, shape, None, now, 0))
 	case m == markGood && broken:
 		now := e.b.now()
 		e.settle(Bad, now, e.b.window.replace(e.era, judged, now))

@@ -128,6 +128,8 @@ func (s *slot) claim(now time.Duration) (uint64, bool) {
 	return id, s.word.CompareAndSwap(word, id)
 }
 
+func (s *slot) shapeNow() Shape { return Shape(s.shape.Load()) }
+
 // setShape stores only a change: a store costs more than a load, and most shapes are like those before.
 func (s *slot) setShape(shape Shape) {
 	if s.shape.Load() != uint32(shape) {
@@ -189,7 +191,7 @@ func (f *flights) survey(since time.Duration, visit func(start time.Duration, sh
 			if touched := time.Duration(s.touched.Load()); touched >= start {
 				c.touched = max(c.touched, touched)
 			}
-			visit(start, Shape(s.shape.Load()), markIn(word))
+			visit(start, s.shapeNow(), markIn(word))
 		}
 	}
 

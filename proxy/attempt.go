@@ -62,6 +62,9 @@ func (x *exchange) attempt() (again bool) {
 				return x.notAllowed(err)
 			}
 			a.judge.exchange = allowed
+			if x.body != nil {
+				x.body.shaped(allowed)
+			}
 		}
 		x.h.gate.inFlight.Add(1)
 		defer x.h.gate.inFlight.Add(-1)

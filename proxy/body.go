@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
 )
 
 // errBodyClosed is what a late reader of a body gets: one that the transport left behind after the exchange had ended.
@@ -59,6 +61,7 @@ type Body struct {
 	left     func()      // called when the client is seen to leave
 	patrol   *time.Timer // looks for it; nil: nobody does
 	bound    bodyLimit
+	scan     *shapeScan // nil: nobody wants to know the shape
 }
 
 // init makes b the body of r, and says whether r has one. limit is the most bytes that it may have, or with messages each gRPC message in it; 0 means no limit.
@@ -206,7 +209,7 @@ func (b *Body) readSource(p []byte) (int, error) {
 	if err = b.bound.saw(p[:n], err); b.bound.over {
 		n = 0
 	}
-	b.came += int64(n)
+	b.passed(p[:n], err)
 	b.keep(p[:n])
 	if err != nil {
 		b.err = err
@@ -243,6 +246,43 @@ func (b *Body) keep(piece []byte) {
 		b.direct = true
 		b.free()
 	}
+}
+
+// passed takes note of bytes that came from the client. The caller holds the lock.
+func (b *Body) passed(piece []byte, err error) {
+	b.came += int64(len(piece))
+	if b.scan == nil || b.scan.over {
+		return
+	}
+	b.scan.see(piece)
+	if b.scan.over || err != nil || b.came == b.length {
+		b.scan.over = true
+		b.scan.flight.Shape(b.scan.shape().Key())
+	}
+}
+
+// shaped tells the exchange with the backend the shape of the request, as soon as it is known.
+func (b *Body) shaped(flight circuit.Exchange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.scan == nil:
+	case b.scan.over:
+		flight.Shape(b.scan.shape().Key())
+	default:
+		b.scan.flight = flight
+	}
+}
+
+// shape returns the shape of the request; the zero shape while it is not known.
+func (b *Body) shape() RequestShape {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.scan == nil || !b.scan.over {
+		return RequestShape{}
+	}
+
+	return b.scan.shape()
 }
 
 // forget frees the memory, as soon as it has been read, since nothing will be sent again.

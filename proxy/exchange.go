@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/circuit"
 )
 
 // exchange is one request on its way through the proxy. It belongs to the goroutine of its handler.
@@ -25,6 +27,7 @@ type exchange struct {
 	refused  bool     // the backend said once that it had not taken it, so that it was sent again
 	now      *attempt // the present one, or the latest; nil before the first
 	first    attempt
+	scan     shapeScan // of the body
 
 	// What follows is for metrics and traces.
 	span      requestSpan
@@ -141,8 +144,19 @@ func (x *exchange) refuse(reason Reason) {
 	x.whole = true
 }
 
+// observe tells of a user's request whose answer has begun well.
+func (x *exchange) observe() {
+	if x.h.settings.Observed == nil || x.body == nil || x.now == nil || x.firstByte == 0 || x.now.judge.final() != circuit.Good || x.answer.status >= http.StatusBadRequest {
+		return
+	}
+	if shape := x.body.shape(); shape != (RequestShape{}) {
+		x.h.settings.Observed(Observation{Shape: shape, FirstByte: x.firstByte - x.now.began.Sub(x.arrived)})
+	}
+}
+
 // report tells metrics and traces of a user's request that is over.
 func (x *exchange) report() {
+	x.observe()
 	if x.h.meter == nil && !x.span.recording() {
 		return
 	}

@@ -70,6 +70,8 @@ type Settings struct {
 	Unavailable func(ctx context.Context, loading bool) (cold bool)
 	// Suspect is called when an exchange broke: somebody should look at the backend now.
 	Suspect func()
+	// Observed is told of each user's request that was answered well and whose shape is known, from the goroutine of the request. Nil: nobody wants to know.
+	Observed func(Observation)
 	// State is that of the pod, for those who are refused. Nil leaves it out.
 	State func() health.State
 	// ServerTiming adds the times that a request was held and spent in the backend to HTTP answers.
@@ -215,6 +217,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, to Target) {
 		return
 	}
 	x.gated = true
+	if x.body != nil && (h.settings.Breaker != nil || h.settings.Observed != nil) {
+		x.scan.begin(r.URL.Path, x.grpc)
+		x.own.scan = &x.scan
+	}
 	x.span = h.tracing.start(r, x.grpc)
 	defer x.report()
 	x.run()

@@ -7,13 +7,18 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 // maxPathAllocations is the most that one POST of 1 KiB over kept connections may allocate in the whole process, net/http's server included.
 const maxPathAllocations = 34
+
+// maxShapeAllocations is how many more there may be when the shapes of requests are found.
+const maxShapeAllocations = 3
 
 // BenchmarkPath sends 1 KiB POSTs through the whole proxy, over sockets, from a client to a backend which allocate nothing themselves. The stdlib's reverse proxy is
 // measured beside it.
@@ -29,7 +34,9 @@ func BenchmarkPath(b *testing.B) {
 		Transport:  transport,
 		BufferPool: buffers{},
 	}
-	b.Run("floor", func(b *testing.B) { benchmarkPath(b, serve(b, &http.Server{Handler: floor})) })
+	b.Run("floor", func(b *testing.B) {
+		benchmarkPath(b, serve(b, &http.Server{Handler: floor}), bytes.Repeat([]byte("x"), 1024))
+	})
 	for _, kind := range TransportValues() {
 		b.Run(kind.String(), func(b *testing.B) {
 			settings := defaultSettings()
@@ -38,16 +45,39 @@ func BenchmarkPath(b *testing.B) {
 			handler := NewHandler(settings)
 			b.Cleanup(handler.Close)
 			passing(settings.Gate)
-			allocations := benchmarkPath(b, serve(b, handler.Server(), handler.Limit))
+			allocations := benchmarkPath(b, serve(b, handler.Server(), handler.Limit), bytes.Repeat([]byte("x"), 1024))
 			if kind == Direct && allocations > maxPathAllocations {
 				b.Errorf("%d allocations a request, expected at most %d", allocations, maxPathAllocations)
 			}
 		})
 	}
+	b.Run("shapes", func(b *testing.B) {
+		settings := defaultSettings()
+		settings.Backend, settings.Transport = backend, Direct
+		settings.Gate = NewGate(GateSettings{Hold: DefaultHold(), Memory: 64 << 20, Concurrency: DefaultConcurrency()})
+		settings.Breaker = circuit.New(circuit.Settings{Config: circuit.DefaultConfig()})
+		seen := 0
+		settings.Observed = func(o Observation) {
+			if o.Shape.Input == 256 {
+				seen++
+			}
+		}
+		handler := NewHandler(settings)
+		b.Cleanup(handler.Close)
+		passing(settings.Gate)
+		head := `{"model":"llama","stream":false,"max_tokens":64,"prompt":"`
+		body := head + strings.Repeat("x", 1024-len(head)-2) + `"}`
+		if allocations := benchmarkPath(b, serve(b, handler.Server(), handler.Limit), []byte(body)); allocations > maxPathAllocations+maxShapeAllocations {
+			b.Errorf("%d allocations a request, expected at most %d", allocations, maxPathAllocations+maxShapeAllocations)
+		}
+		if seen == 0 {
+			b.Error("no shape was seen")
+		}
+	})
 }
 
 // benchmarkPath returns the allocations a request.
-func benchmarkPath(b *testing.B, front string) int64 {
+func benchmarkPath(b *testing.B, front string, body []byte) int64 {
 	b.Helper()
 	conn, err := net.Dial("tcp", front)
 	if err != nil {
@@ -55,7 +85,7 @@ func benchmarkPath(b *testing.B, front string) int64 {
 	}
 	defer shut(conn)
 	request := []byte("POST /v2/models/m/infer?a=b HTTP/1.1\r\nHost: models.example\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench\r\nContent-Length: 1024\r\n\r\n" +
-		string(bytes.Repeat([]byte("x"), 1024)))
+		string(body))
 	buffer := make([]byte, 8<<10)
 	exchange := func() {
 		if _, err := conn.Write(request); err != nil {

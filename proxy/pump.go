@@ -30,7 +30,7 @@ func (b *Body) run(g *Gate, t *Ticket) {
 		b.mu.Lock()
 		err = b.bound.saw(room[:n], err)
 		b.reading = false
-		b.came += int64(n)
+		b.passed(room[:n], err)
 		if len(b.buf) < cap(b.buf) {
 			b.buf = b.buf[:len(b.buf)+n]
 		}

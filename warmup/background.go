@@ -64,6 +64,7 @@ func (c *run) inBackground(ctx context.Context) {
 		c.settle(report)
 		c.emit(Event{Kind: BackgroundEnded, Model: report})
 	}
+	c.settleRecord(ctx, nil)
 	c.runner.mu.Lock()
 	spent := c.computing.read()
 	c.runner.mu.Unlock()

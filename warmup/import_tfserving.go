@@ -61,7 +61,7 @@ func importTFServing(to io.Writer, source io.Reader) (written int, err error) {
 // eachRecord calls f for each record of a TFRecord file. Errors name the offset at which the record begins.
 func eachRecord(source io.Reader, f func(record []byte) error) error {
 	for offset := int64(0); ; {
-		record, err := readRecord(source)
+		record, err := readTFRecord(source)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -75,8 +75,8 @@ func eachRecord(source io.Reader, f func(record []byte) error) error {
 	}
 }
 
-// readRecord reads one record; io.EOF: there is none any more.
-func readRecord(source io.Reader) ([]byte, error) {
+// readTFRecord reads one record; io.EOF: there is none any more.
+func readTFRecord(source io.Reader) ([]byte, error) {
 	var head [recordHead]byte
 	if n, err := io.ReadFull(source, head[:]); err != nil {
 		if n > 0 {

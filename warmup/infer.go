@@ -120,11 +120,13 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.base, w.higher, err = grid(w.node.step, w.described, workers); err != nil {
 		return err
 	}
+	believed := w.run.believed()
 	runner.mu.Lock()
 	defer runner.mu.Unlock()
-	w.run.shapes = append(append(w.run.shapes, w.base...), w.higher...)
 	for _, s := range slices.Concat(w.base, w.higher) {
+		s.was = believed.find(s, w.identity)
 		s.report.Background = w.slow || (s.extra && runner.settings.Background)
+		w.run.shapes = append(w.run.shapes, s)
 	}
 	if w.slow {
 		return nil
@@ -160,11 +162,15 @@ func (w *inference) settle(ctx context.Context, s *shape) error {
 // touch sends one volley and shows it to the meter.
 func (w *inference) touch(ctx context.Context, s *shape) error {
 	w.set(s, ShapeWarming, "")
+	first := s.report.Seen.N == 0
 	samples, err := w.volley(ctx, s, s.concurrency)
 	for _, sample := range samples {
 		s.meter.add(sample)
 	}
 	w.see(s)
+	if first && err == nil && s.was != nil && s.was.admits(samples) {
+		w.set(s, ShapeConfirmed, "")
+	}
 	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest)) {
 		// Nothing promised that the server takes it, so nobody will send it.
 		w.set(s, ShapeRefused, err.Error())
@@ -202,7 +208,7 @@ func (w *inference) outOfBudget(ctx context.Context) bool {
 }
 
 func (w *inference) settled(s *shape) bool {
-	if s.report.State == ShapeRefused || s.report.State == ShapeNotConverged {
+	if s.report.State == ShapeRefused || s.report.State == ShapeNotConverged || s.report.State == ShapeConfirmed {
 		return true
 	}
 	if until := int(w.node.infer.Until); until > 0 {

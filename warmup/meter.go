@@ -84,6 +84,15 @@ func (m *meter) reject() { m.first.Reject() }
 // limit is the time to the first token, or the answer, above which a request is a cold event.
 func (m *meter) limit() time.Duration { return m.first.Limit() }
 
+// ceilings are the longest times to the first token, or the answer, and between tokens that one request can have and be warm; 0 while nobody knows.
+func (m *meter) ceilings() (first, gap time.Duration) {
+	if m.gaps > 0 {
+		gap = m.gap.Ceiling()
+	}
+
+	return m.first.Ceiling(), gap
+}
+
 // reports tells what was seen; gaps is nil where nothing streamed. The first carries the result of both.
 func (m *meter) reports() (seen steady.Report, gaps *steady.Report) {
 	seen = m.first.Report()

@@ -15,13 +15,17 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 	if s.report.State.decided() {
 		return nil
 	}
-	single := w.base[slices.IndexFunc(w.base, func(b *shape) bool { return b.shape == s.shape })]
+	single := w.single(s)
 	if single.report.State == ShapeRefused {
 		w.set(s, ShapeRefused, single.report.Text)
 
 		return nil
 	}
-	limit := time.Duration(s.concurrency) * single.meter.limit()
+	if err := w.confirm(ctx, s); err != nil || s.report.State.decided() {
+		return err
+	}
+	limit := time.Duration(s.concurrency) * single.limit()
+	s.passLimit = limit
 	volleys := passVolleys
 	if until := int(w.node.infer.Until); until > 0 {
 		volleys = (until + s.concurrency - 1) / s.concurrency

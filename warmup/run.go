@@ -32,6 +32,11 @@ type run struct {
 	limits     limits
 	turn       turn
 	background background
+	// process is who listened when the backend first answered; it is asked once.
+	process func() string
+	naming  sync.WaitGroup
+	// believed is the record of an earlier Pilotlight, nil if there is none to believe; it is looked for once.
+	believed func() *record
 
 	// Guarded by Runner.mu.
 	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
@@ -47,9 +52,11 @@ type run struct {
 	waitsFor string
 }
 
-func newRun(r *Runner, only string) *run {
+func newRun(ctx context.Context, r *Runner, only string) *run {
 	current := &run{runner: r, only: only, found: make(chan struct{}), byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
 	current.turn.one = make(chan struct{}, 1)
+	current.process = sync.OnceValue(r.settings.Process)
+	current.believed = sync.OnceValue(func() *record { return current.believe(ctx) })
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)
@@ -142,6 +149,7 @@ func (c *run) do(ctx context.Context) error {
 		})
 	}
 	group.Wait()
+	c.naming.Wait()
 	for _, n := range c.nodes {
 		if _, skipped := errors.AsType[*skippedError](n.sharedErr); n.sharedErr != nil && !skipped && !n.optional {
 			failures = append(failures, fmt.Errorf("step %s: %w", n.name, n.sharedErr))

@@ -47,7 +47,7 @@ func (r *Runner) fly(ctx context.Context, model string, f *flight) {
 		close(f.done)
 	}()
 	limit := r.settings.Config.Timeout.Std()
-	part := newRun(r, model)
+	part := newRun(ctx, r, model)
 	if len(part.nodes) == 0 {
 		f.err = fmt.Errorf("warm model %s: no step sends it requests", model)
 

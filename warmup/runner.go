@@ -37,6 +37,11 @@ type Settings struct {
 	Background bool
 	// Occupied says why the background should wait besides, or nothing; nil: it need not. It is called from any goroutine.
 	Occupied func() string
+	// Process says which process listens at the backend's address, in words that nobody who listened there before or will later shares; empty where that cannot be
+	// seen. It is called from any goroutine. Nil: it cannot be seen, and no record of what is warm is written or believed.
+	Process func() string
+	// Answered is called with the first request of each shape that was answered well in a run, from any goroutine; who keeps the body copies it. Nil: nobody wants to know.
+	Answered func(model string, of backend.Shape, path string, body []byte)
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.
@@ -62,7 +67,10 @@ type Runner struct {
 	// seeds makes every request of this process another one.
 	seeds atomic.Uint64
 	// spoken is how the backend was last spoken to; nil until somebody knows.
-	spoken atomic.Pointer[backend.Dialect]
+	spoken   atomic.Pointer[backend.Dialect]
+	planHash string
+	// recordSpent is true once no record of an earlier process is to be believed any more: it was refused, or a run has ended well since.
+	recordSpent atomic.Bool
 
 	prepared atomic.Bool
 
@@ -109,9 +117,16 @@ func NewRunner(s Settings) (*Runner, error) {
 	if s.Required == nil {
 		s.Required = func(string) bool { return true }
 	}
+	if s.Process == nil {
+		s.Process = func() string { return "" }
+	}
+	hash, err := plan.hash(s.Config, s.Options.Sample)
+	if err != nil {
+		return nil, err
+	}
 	s.Models = slices.Clone(s.Models)
 	r := &Runner{
-		settings: s, plan: plan, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
+		settings: s, plan: plan, planHash: hash, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
 		partial: map[string]*run{}, flights: map[string]*flight{},
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
 	}
@@ -132,9 +147,10 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	}
 	defer r.running.Unlock()
 	limit := r.settings.Config.Timeout.Std()
-	current := newRun(r, "")
+	current := newRun(ctx, r, "")
 	ctx, cancel := current.limits.with(ctx, limit, "warm-up ")
 	defer cancel()
+	r.forgetRecord(ctx)
 	r.mu.Lock()
 	r.runs++
 	current.number = r.runs
@@ -147,6 +163,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	current.settleRecord(ctx, err)
 	report := r.Report()
 	r.logger.InfoContext(ctx, "warm-up ended", "run", report.Run, "warm", err == nil, "took", report.Ended.Sub(report.Started),
 		"requests", report.Requests, "gpu_time", report.GPUTime, "gpu_time_in_all", report.GPUTimeInAll)

@@ -3,6 +3,7 @@ package warmup
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -30,8 +31,13 @@ type shape struct {
 	// meter is nil for shapes at a higher concurrency, which get passes.
 	meter  *meter
 	report ShapeReport
+	// was is what a record says about it; nil: nothing.
+	was *warmShape
+	// passLimit is what a request of the latest pass was held against.
+	passLimit time.Duration
 	// events is how many the latest answer had, where it streamed; guarded by Runner.mu.
 	events int
+	told   sync.Once
 }
 
 // grid returns the shapes of a model: the base ones, at the lowest concurrency, extremes first, then the same at each higher concurrency.
@@ -102,6 +108,10 @@ func (c *run) remaining() time.Duration {
 // level is what a whole answer of this shape takes, once that is known: the first ones tell what coldness costs. The caller holds Runner.mu.
 func (s *shape) level() time.Duration {
 	if s.report.Seen.N < 5 {
+		if s.was != nil {
+			return s.was.Level
+		}
+
 		return 0
 	}
 	if s.report.Gaps == nil {
@@ -117,6 +127,8 @@ func (s *shape) ahead() int {
 	switch {
 	case s.report.State != ShapeWaiting && s.report.State != ShapeWarming:
 		return 0
+	case s.was != nil && s.report.Seen.N == 0:
+		return s.concurrency
 	case s.meter == nil:
 		// A volley may queue at the server.
 		return passVolleys * s.concurrency

@@ -24,6 +24,8 @@ const (
 	ShapeFailed
 	// ShapeLeft means that the time allowed for synthetic requests was spent before it was warm.
 	ShapeLeft
+	// ShapeConfirmed means that an earlier Pilotlight found it warm in the same process of the backend, and that one volley was as fast now.
+	ShapeConfirmed
 )
 
 var shapeStateNames = units.Names[ShapeState]{
@@ -36,6 +38,7 @@ var shapeStateNames = units.Names[ShapeState]{
 	ShapeRefused:      "refused",
 	ShapeFailed:       "failed",
 	ShapeLeft:         "left",
+	ShapeConfirmed:    "confirmed",
 }
 
 // ShapeStateValues lists every value, in order.
@@ -47,12 +50,12 @@ func (s ShapeState) String() string { return shapeStateNames.Of(s) }
 // MarshalText implements [encoding.TextMarshaler].
 func (s ShapeState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// warm says whether nothing is left to be done for the shape.
-func (s ShapeState) warm() bool {
-	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted
+// Warm says whether nothing is left to be done for the shape.
+func (s ShapeState) Warm() bool {
+	return s == ShapeConverged || s == ShapeMultimodal || s == ShapeCounted || s == ShapeConfirmed
 }
 
 // decided says whether the run is through with the shape, warm or not.
 func (s ShapeState) decided() bool {
-	return s.warm() || s == ShapeNotConverged || s == ShapeRefused || s == ShapeLeft
+	return s.Warm() || s == ShapeNotConverged || s == ShapeRefused || s == ShapeLeft
 }

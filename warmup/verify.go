@@ -13,7 +13,7 @@ func (w *inference) verify(ctx context.Context) error {
 	for round := 1; ; round++ {
 		var open []*shape
 		for _, s := range w.base {
-			if s.meter.result().Steady() && !s.report.State.warm() {
+			if s.meter.result().Steady() && !s.report.State.Warm() {
 				open = append(open, s)
 			}
 		}

@@ -103,6 +103,9 @@ func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 			took := newSample(answer.Timing, request.Streams)
 			if err == nil {
 				w.took(s, answer.Timing)
+				if tell := runner.settings.Answered; tell != nil {
+					s.told.Do(func() { tell(w.model, s.shape, request.Path, request.Body) })
+				}
 			}
 
 			return took, err

@@ -157,7 +157,12 @@ func (c *run) sawAnswer(err error) {
 			return
 		}
 	}
-	c.up.Do(func() { c.emit(Event{Kind: BackendUp}) })
+	c.up.Do(func() {
+		if c.runner.settings.Config.Record.Value != "" {
+			c.naming.Go(func() { c.process() }) // it may take a millisecond, and the first inference should not wait for it
+		}
+		c.emit(Event{Kind: BackendUp})
+	})
 }
 
 // listening waits until something accepts connections at the backend's address. It looks as often as a look's cost allows, which it learns from

@@ -18,7 +18,7 @@ func missing() []string {
 		"fallback", "fleet",
 		"load_reports",
 		"telemetry.access_log", "telemetry.first_requests",
-		"warmup.record", "warmup.record_shapes",
+		"warmup.record_shapes",
 		"xds",
 	}
 }

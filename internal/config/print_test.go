@@ -91,7 +91,7 @@ func TestPrintRoundTrip(t *testing.T) {
 	none := Default()
 	none.Listen.Deny = units.AutoList{} // which is not "auto"
 	roundTrip(t, none)
-	roundTrip(t, Resolver{Memory: func(units.Auto[units.Size]) int64 { return 1 << 20 }, Workers: 2, Threads: 3, TokenFile: "/t", LogFormat: telemetry.FormatJSON}.Resolve(full()))
+	roundTrip(t, Resolver{Memory: func(units.Auto[units.Size]) int64 { return 1 << 20 }, Workers: 2, Threads: 3, TokenFile: "/t", RecordFile: "/r", LogFormat: telemetry.FormatJSON}.Resolve(full()))
 }
 
 func TestPrintRoundTripOfAnyText(t *testing.T) {
@@ -117,13 +117,13 @@ func TestPrintResolvesAuto(t *testing.T) {
 	c := Default()
 	resolver := Resolver{
 		Memory: func(a units.Auto[units.Size]) int64 { return int64(a.Or(64 << 20)) }, Workers: 2, Threads: 3,
-		TokenFile: "/run/token", LogFormat: telemetry.FormatJSON, Grace: units.Duration(30 * time.Second),
+		TokenFile: "/run/token", RecordFile: "/run/warm", LogFormat: telemetry.FormatJSON, Grace: units.Duration(30 * time.Second),
 	}
 	var printed strings.Builder
 	if err := Print(&printed, resolver.Resolve(c)); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"memory: 64MiB", "workers: 2", "threads: 3", "admin_token_file: /run/token", "format: json", "limit: 23s", "first_byte: 5m", "max_body: 16MiB", "total: 0s"} {
+	for _, line := range []string{"memory: 64MiB", "workers: 2", "threads: 3", "admin_token_file: /run/token", "record: /run/warm", "format: json", "limit: 23s", "first_byte: 5m", "max_body: 16MiB", "total: 0s"} {
 		if !strings.Contains(printed.String(), line+"\n") {
 			t.Errorf("%q is missing in\n%s", line, printed.String())
 		}

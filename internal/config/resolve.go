@@ -16,6 +16,8 @@ type Resolver struct {
 	Threads int
 	// TokenFile is the file that holds the admin token.
 	TokenFile string
+	// RecordFile is the file that says what is warm.
+	RecordFile string
 	// LogFormat is text on a terminal, JSON otherwise.
 	LogFormat telemetry.LogFormat
 	// Grace is the pod's grace period; 0 when unknown, see [Grace].
@@ -36,6 +38,9 @@ func (r Resolver) Resolve(c *Config) *Config {
 	}
 	if r.TokenFile != "" {
 		resolved.Listen.AdminTokenFile = units.Of(c.Listen.AdminTokenFile.Or(r.TokenFile))
+	}
+	if r.RecordFile != "" {
+		resolved.Warmup.Record = units.Of(c.Warmup.Record.Or(r.RecordFile))
 	}
 	if c.Telemetry.Log.Format == telemetry.FormatAuto {
 		resolved.Telemetry.Log.Format = r.LogFormat

@@ -21,6 +21,8 @@ type Settings struct {
 	// Health, Gate, Circuit and Warmup are the parts of /statusz, each a value that can be written as JSON. nil leaves the part out.
 	Health                         func() health.Snapshot
 	Gate, Clients, Circuit, Warmup func() any
+	// Cold is the part about users' requests that met a cold shape.
+	Cold func() any
 	// Version is the program's.
 	Version string
 	// Config returns the effective configuration without its secrets, as a value that can be written as JSON. nil answers 501.

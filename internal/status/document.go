@@ -15,6 +15,7 @@ type Document struct {
 	Clients any             `json:"clients,omitempty"`
 	Circuit any             `json:"circuit,omitempty"`
 	Warmup  any             `json:"warmup,omitempty"`
+	Cold    any             `json:"cold_hits,omitempty"`
 }
 
 // document asks each part.
@@ -26,7 +27,7 @@ func (s Settings) document() Document {
 
 		return ask()
 	}
-	document := Document{Version: s.Version, At: time.Now(), Gate: part(s.Gate), Clients: part(s.Clients), Circuit: part(s.Circuit), Warmup: part(s.Warmup)}
+	document := Document{Version: s.Version, At: time.Now(), Gate: part(s.Gate), Clients: part(s.Clients), Circuit: part(s.Circuit), Warmup: part(s.Warmup), Cold: part(s.Cold)}
 	if s.Health != nil {
 		document.Health = s.Health()
 	}

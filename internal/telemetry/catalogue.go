@@ -62,6 +62,7 @@ const (
 	ShapeColdEvents
 	ShapeColdRate
 	SyntheticRequests
+	ColdHits
 
 	ConfigReloads
 	SpansSent
@@ -147,6 +148,10 @@ var catalogue = [...]Metric{
 		"pilotlight.synthetic.requests", Counter, "{request}",
 		[]string{"purpose", "result"},
 		"Inferences that Pilotlight asked for by itself. Purpose is warmup or check, where a check of all required models counts once; result is answered, busy or failed. None of them is in a metric of users' requests.",
+	},
+	ColdHits: {
+		"pilotlight.cold_hits", Counter, "{request}", nil,
+		"Users' requests that met a shape that was never warmed, by a first byte of more than 4 times what the warm shapes of the model let expect. The status page names the shapes and what would warm them.",
 	},
 
 	ConfigReloads:         {"pilotlight.config.reloads", Counter, "{reload}", []string{"result"}, "Reloads of the configuration: applied, refused or failed."},

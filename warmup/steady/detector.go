@@ -70,6 +70,16 @@ func (d *Detector) Limit() time.Duration {
 	return seconds(d.limit())
 }
 
+// Ceiling is the latency up to which one more request belongs to what was found warm: the level and its noise, or any of the modes. 0 while too little is known.
+func (d *Detector) Ceiling() time.Duration {
+	if d.since < recent {
+		return 0
+	}
+	_, _, limit := d.bounds()
+
+	return seconds(limit)
+}
+
 // Verify takes latencies that were measured for this shape in between those of other shapes, once it was warm. It returns true when
 // they belong to the distribution that was found warm; else the shape is cold again: the result goes back to Undecided (or NotConverged when
 // the bound is reached), and what was seen before counts no more, since it says nothing about the level after the move.
