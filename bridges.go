@@ -202,7 +202,7 @@ func (p *pilot) progress(event warmup.Event) {
 		if warmth, err := p.judge(event.Model); err == nil {
 			p.keeper.ModelEnded(warmth)
 		}
-	case warmup.StepStarted, warmup.StepEnded:
+	case warmup.StepStarted, warmup.StepEnded, warmup.Prefetching:
 	}
 }
 

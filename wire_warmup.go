@@ -25,13 +25,14 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 		return nil, nil, err
 	}
 	settings := warmup.Settings{
-		Config:   c.Warmup,
-		Client:   client,
-		Models:   modelNames(c.Models),
-		Required: func(model string) bool { return required(c, model) },
-		Workers:  c.Backend.Workers.Or(0),
-		Progress: progress,
-		Logger:   logger,
+		Config:     c.Warmup,
+		Client:     client,
+		Models:     modelNames(c.Models),
+		Required:   func(model string) bool { return required(c, model) },
+		Workers:    c.Backend.Workers.Or(0),
+		MemoryLeft: memoryLeft,
+		Progress:   progress,
+		Logger:     logger,
 	}
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
 	if c.Warmup.Sample != "" {

@@ -1,16 +1,22 @@
 package warmup
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
+)
 
 // Event is progress of a run.
 type Event struct {
 	Kind EventKind
 	At   time.Time
-	// Step is set for StepStarted and StepEnded; Error for a step that failed, and for Waiting.
+	// Step is set for StepStarted, StepEnded and Prefetching; Error for a step that failed, and for Waiting.
 	Step  string
 	Error error
 	// Models is set for ModelsFound.
 	Models []string
 	// Model is set for ModelEnded.
 	Model ModelReport
+	// Pages is set for Prefetching, and for StepEnded of a step that did.
+	Pages *pages.Report
 }

@@ -18,6 +18,8 @@ const (
 	ModelsFound
 	// ModelEnded means that the run is through with a model, though perhaps not with others.
 	ModelEnded
+	// Prefetching means that a step reads files: Pages says how far it is.
+	Prefetching
 )
 
 var eventKindNames = units.Names[EventKind]{
@@ -27,6 +29,7 @@ var eventKindNames = units.Names[EventKind]{
 	Waiting:     "waiting",
 	ModelsFound: "models_found",
 	ModelEnded:  "model_ended",
+	Prefetching: "prefetching",
 }
 
 // EventKindValues lists every value, in order.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 )
 
 // node is a step in a run.
@@ -18,6 +21,8 @@ type node struct {
 	// sent counts the requests that a replay has sent; final once shared is closed.
 	sent  int
 	begun sync.Once
+	// reader is what the present try of a prefetch reads with; nil in any other step.
+	reader atomic.Pointer[pages.Prefetch]
 
 	// Guarded by Runner.mu.
 	state   StepState

@@ -112,7 +112,7 @@ func (c *run) node(ctx context.Context, n *node) {
 	}
 	switch {
 	case n.sharedErr != nil:
-	case n.kind == KindCall || n.kind == KindReplay:
+	case n.kind == KindCall || n.kind == KindReplay || n.kind == KindPrefetch:
 		n.sharedErr = c.whole(ctx, n)
 	default:
 		if n.kind == KindWait {
@@ -151,12 +151,17 @@ func (c *run) whole(ctx context.Context, n *node) error {
 		}
 	}
 	c.begin(n)
-	act := c.call
-	if n.kind == KindReplay {
-		act = c.replay
-	}
 
-	return c.try(ctx, n, func(ctx context.Context) error { return act(ctx, n) })
+	return c.try(ctx, n, func(ctx context.Context) error {
+		switch n.kind {
+		case KindReplay:
+			return c.replay(ctx, n)
+		case KindPrefetch:
+			return c.prefetch(ctx, n)
+		default:
+			return c.call(ctx, n)
+		}
+	})
 }
 
 // lane runs a step for one model.
@@ -281,6 +286,12 @@ func (c *run) end(ctx context.Context, n *node) {
 	if shapes != nil {
 		attrs = append(attrs, slog.Any("shapes", shapes))
 	}
+	ended := Event{Kind: StepEnded, Step: n.name, Error: failed}
+	if reader := n.reader.Load(); reader != nil {
+		read := reader.Report()
+		ended.Pages = &read
+		attrs = append(attrs, slog.String("page_cache", read.String()))
+	}
 	c.runner.logger.LogAttrs(ctx, level, "warm-up step ended", attrs...)
-	c.runner.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
+	c.runner.emit(ended)
 }

@@ -84,9 +84,12 @@ func (c *run) report() Report {
 		if n.state == StepRunning {
 			took = time.Since(n.started)
 		}
-		report.Steps = append(report.Steps, StepReport{
-			Name: n.name, Kind: n.kind, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text,
-		})
+		step := StepReport{Name: n.name, Kind: n.kind, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text}
+		if reader := n.reader.Load(); reader != nil {
+			read := reader.Report()
+			step.Pages = &read
+		}
+		report.Steps = append(report.Steps, step)
 	}
 	for _, model := range c.models {
 		model.Reasons = slices.Clone(model.Reasons)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 )
 
 // Settings is what a Runner is made of.
@@ -29,6 +30,8 @@ type Settings struct {
 	Required func(model string) bool
 	// Workers is the number of processes behind the backend's port; 0: the server is asked, and where it cannot say taken for 1.
 	Workers int
+	// MemoryLeft says how much memory a prefetch may take; nil: taken for plenty.
+	MemoryLeft func() pages.Room
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.

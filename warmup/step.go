@@ -30,6 +30,7 @@ type step struct {
 	infer    InferConfig
 	call     CallConfig
 	replay   ReplayConfig
+	prefetch PrefetchConfig
 	// expect is what a good answer to an inference looks like.
 	expect backend.Expect
 }
@@ -50,34 +51,44 @@ func newStep(config StepConfig) (step, error) {
 	case made.retries < 0:
 		return made, fmt.Errorf("step %q: retries is %d, expected 0 or more", config.Name, made.retries)
 	case config.Kinds() != 1:
-		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call and replay", config.Name)
-	case config.Wait != nil:
-		made.kind, made.wait = KindWait, *config.Wait
-	case config.Call != nil:
-		made.kind, made.call = KindCall, *config.Call
-		if err := made.call.check(); err != nil {
-			return made, fmt.Errorf("step %q: %w", config.Name, err)
-		}
-	case config.Replay != nil:
-		made.kind, made.replay = KindReplay, *config.Replay
-		if len(made.replay.Files) == 0 {
-			return made, fmt.Errorf("step %q: replay names no files", config.Name)
-		}
-	default:
-		made.kind, made.infer = KindInfer, *config.Infer
-		if made.infer.MaxRequests <= 0 {
-			made.infer.MaxRequests = DefaultMaxRequests
-		}
-		if err := made.infer.Grid.check(); err != nil {
-			return made, fmt.Errorf("step %q: its grid: %w", config.Name, err)
-		}
-		var err error
-		if made.expect, err = newExpect(made.infer.Expect); err != nil {
-			return made, fmt.Errorf("step %q: %w", config.Name, err)
-		}
+		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call, replay and prefetch", config.Name)
+	}
+	made.kind = config.Kind()
+	if err := made.take(config); err != nil {
+		return made, fmt.Errorf("step %q: %w", config.Name, err)
 	}
 
 	return made, nil
+}
+
+// take takes over what is said about a step of its kind, and checks it.
+func (s *step) take(config StepConfig) (err error) {
+	switch s.kind {
+	case KindWait:
+		s.wait = *config.Wait
+	case KindCall:
+		s.call = *config.Call
+
+		return s.call.check()
+	case KindReplay:
+		if s.replay = *config.Replay; len(s.replay.Files) == 0 {
+			return errors.New("replay names no files")
+		}
+	case KindPrefetch:
+		s.prefetch = *config.Prefetch
+
+		return s.prefetch.Check()
+	case KindInfer:
+		if s.infer = *config.Infer; s.infer.MaxRequests <= 0 {
+			s.infer.MaxRequests = DefaultMaxRequests
+		}
+		if err := s.infer.Grid.check(); err != nil {
+			return fmt.Errorf("its grid: %w", err)
+		}
+		s.expect, err = newExpect(s.infer.Expect)
+	}
+
+	return err
 }
 
 // newExpect reads what there is to compare with.
