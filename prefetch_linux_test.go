@@ -45,7 +45,7 @@ func weightsOf(t *testing.T, size int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // a test's
 	block := bytes.Repeat([]byte("weights."), 1<<17)
 	for written := int64(0); written < size; written += int64(len(block)) {
 		if _, err := file.Write(block); err != nil {
@@ -135,4 +135,3 @@ func smallGroup(t *testing.T, limit int) string {
 
 	return group
 }
-

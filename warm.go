@@ -85,7 +85,7 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 // only returns the steps of that name or kind, without what they need.
 func only(which string, steps []warmup.StepConfig) ([]warmup.StepConfig, error) {
 	var chosen []warmup.StepConfig
-	var names []string
+	names := make([]string, 0, len(steps))
 	for _, step := range steps {
 		if names = append(names, step.Name); step.Name == which || step.Kind().String() == which {
 			step.Needs = nil

@@ -15,7 +15,7 @@ func drop(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // a test's
 	var left unix.Cachestat_t
 	if err := errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED), unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &left, 0)); err != nil || left.Cache > 0 {
 		t.Skipf("the file cannot be dropped from the page cache: %v", err)

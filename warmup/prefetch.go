@@ -35,9 +35,9 @@ func (p PrefetchConfig) Check() error {
 // prefetch reads files. That it had to stop, for lack of memory or time, is no failure: the backend reads the rest by itself, and the report says so.
 func (c *run) prefetch(ctx context.Context, n *node) error {
 	reader := pages.New(pages.Settings{
-		Paths: n.step.prefetch.Paths,
-		Rate:  int64(n.step.prefetch.Rate),
-		Limit: int64(n.step.prefetch.Memory.Or(0)),
+		Paths: n.prefetch.Paths,
+		Rate:  int64(n.prefetch.Rate),
+		Limit: int64(n.prefetch.Memory.Or(0)),
 		Left:  c.runner.settings.MemoryLeft,
 		Progress: func(report pages.Report) {
 			c.runner.emit(Event{Kind: Prefetching, Step: n.name, Pages: &report})

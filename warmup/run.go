@@ -152,16 +152,14 @@ func (c *run) whole(ctx context.Context, n *node) error {
 	}
 	c.begin(n)
 
-	return c.try(ctx, n, func(ctx context.Context) error {
-		switch n.kind {
-		case KindReplay:
-			return c.replay(ctx, n)
-		case KindPrefetch:
-			return c.prefetch(ctx, n)
-		default:
-			return c.call(ctx, n)
-		}
-	})
+	act := c.call
+	if n.kind == KindReplay {
+		act = c.replay
+	} else if n.kind == KindPrefetch {
+		act = c.prefetch
+	}
+
+	return c.try(ctx, n, func(ctx context.Context) error { return act(ctx, n) })
 }
 
 // lane runs a step for one model.

@@ -54,41 +54,40 @@ func newStep(config StepConfig) (step, error) {
 		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call, replay and prefetch", config.Name)
 	}
 	made.kind = config.Kind()
-	if err := made.take(config); err != nil {
+	var err error
+	if made, err = made.taking(config); err != nil {
 		return made, fmt.Errorf("step %q: %w", config.Name, err)
 	}
 
 	return made, nil
 }
 
-// take takes over what is said about a step of its kind, and checks it.
-func (s *step) take(config StepConfig) (err error) {
+// taking returns the step with what is said about one of its kind, once that is checked.
+func (s step) taking(config StepConfig) (_ step, err error) {
 	switch s.kind {
 	case KindWait:
 		s.wait = *config.Wait
 	case KindCall:
 		s.call = *config.Call
-
-		return s.call.check()
+		err = s.call.check()
 	case KindReplay:
 		if s.replay = *config.Replay; len(s.replay.Files) == 0 {
-			return errors.New("replay names no files")
+			err = errors.New("replay names no files")
 		}
 	case KindPrefetch:
 		s.prefetch = *config.Prefetch
-
-		return s.prefetch.Check()
+		err = s.prefetch.Check()
 	case KindInfer:
 		if s.infer = *config.Infer; s.infer.MaxRequests <= 0 {
 			s.infer.MaxRequests = DefaultMaxRequests
 		}
 		if err := s.infer.Grid.check(); err != nil {
-			return fmt.Errorf("its grid: %w", err)
+			return s, fmt.Errorf("its grid: %w", err)
 		}
 		s.expect, err = newExpect(s.infer.Expect)
 	}
 
-	return err
+	return s, err
 }
 
 // newExpect reads what there is to compare with.

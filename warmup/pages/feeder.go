@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// lookBack is how much of what was read is looked at again, in bytes: a look costs a millisecond for each 2 GiB.
+const lookBack = 256 << 20
+
 // feeder gives the workers parts of files, one after the other, as far as memory, the rate and others on the disk allow.
 type feeder struct {
 	prefetch *Prefetch
@@ -47,7 +50,6 @@ func (f *feeder) file(ctx context.Context, i int, match match) error {
 	from := &source{file: opened}
 	from.users.Store(1)
 	defer from.release()
-	size := match.info.Size()
 	format, ranges, err := match.layout(opened)
 	p.note(i, func(r *FileReport) {
 		r.Format = format
@@ -57,11 +59,10 @@ func (f *feeder) file(ctx context.Context, i int, match match) error {
 	})
 	f.watch.turn(from, match.info)
 	defer f.watch.turn(nil, nil)
-	before := look(opened, Range{0, size})
 	for _, part := range ranges {
 		for start := part.Offset; start < part.Offset+part.Length; start += chunk {
 			piece := Range{start, min(chunk, part.Offset+part.Length-start)}
-			if err := f.piece(ctx, from, piece, before.evicted); err != nil {
+			if err := f.piece(ctx, from, piece); err != nil {
 				return err
 			}
 			if failed := from.err.Load(); failed != nil {
@@ -75,8 +76,8 @@ func (f *feeder) file(ctx context.Context, i int, match match) error {
 	return nil
 }
 
-// piece waits until a part may be read and gives it to a worker. evicted counts the pages of the file that had been pushed out before.
-func (f *feeder) piece(ctx context.Context, from *source, part Range, evicted int64) error {
+// piece waits until a part may be read and gives it to a worker.
+func (f *feeder) piece(ctx context.Context, from *source, part Range) error {
 	p := f.prefetch
 	there := look(from.file, part)
 	missing := part.Length - there.bytes(part.Length)
@@ -88,7 +89,9 @@ func (f *feeder) piece(ctx context.Context, from *source, part Range, evicted in
 		return nil
 	}
 	if p.guard.stale(missing) {
-		if now := look(from.file, Range{0, part.Offset + part.Length}); now.known && (now.evicted-evicted)*pageSize > max(chunk, p.fetched.Load()/8) {
+		// Of what has just been read nothing should have been pushed out.
+		start := max(0, part.Offset-lookBack)
+		if now := look(from.file, Range{start, part.Offset - start}); now.known && now.evicted*pageSize > lookBack/4 {
 			return &stopError{fmt.Sprintf("the kernel pushes pages out of the page cache nearly as fast as they are read, after %s", about(p.fetched.Load()))}
 		}
 	}
@@ -136,9 +139,12 @@ func (m match) layout(file *os.File) (Format, []Range, error) {
 			part.Length = size - part.Offset
 		}
 		if part.Length < 0 || part.Length > size-part.Offset {
-			return FormatPlain, complete(nil, size), FormatPlain.fault(part.Offset, "a model names %d bytes here, expected them within the %d of the file", m.parts[0].Length, size)
+			return FormatPlain, complete(nil, size), FormatPlain.fault(part.Offset, "a model names %d bytes here, expected them within the %d of the file", part.Length, size)
 		}
 		ranges = append(ranges, part)
+	}
+	if err := FormatPlain.overlap(ranges, size); err != nil { // tensors that share their data, for example
+		return FormatPlain, complete(nil, size), err
 	}
 
 	return FormatPlain, complete(ranges, size), nil

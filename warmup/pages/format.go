@@ -75,7 +75,7 @@ func formatOf(name string, file io.ReaderAt, size int64) Format {
 		return FormatGGUF
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return FormatZip
-	case n == len(magic) && magic[8] == '{' && binary.LittleEndian.Uint64(head) <= uint64(max(0, size-8)): //nolint:gosec // not negative
+	case n == len(magic) && magic[8] == '{' && binary.LittleEndian.Uint64(head) <= uint64(max(0, size-8)):
 		return FormatSafetensors
 	case filepath.Ext(name) == ".onnx":
 		return FormatONNX
@@ -97,11 +97,26 @@ func layout(format Format, file io.ReaderAt, size int64) ([]Range, error) {
 		ranges, err = readZip(file, size)
 	case FormatPlain, FormatONNX: // of a model of ONNX only the data that is elsewhere has an order
 	}
+	if err == nil {
+		err = format.overlap(ranges, size)
+	}
 	if err != nil {
 		ranges = nil
 	}
 
 	return complete(ranges, size), err
+}
+
+// overlap refuses parts that together are far larger than the file: each byte would be looked at again and again.
+func (f Format) overlap(ranges []Range, size int64) error {
+	sum := int64(0)
+	for _, part := range ranges {
+		if sum += part.Length; sum > 2*size {
+			return f.fault(part.Offset, "the parts up to here have %d bytes, expected at most twice the %d of the file", sum, size)
+		}
+	}
+
+	return nil
 }
 
 // complete joins neighbours, and adds what no range covers.

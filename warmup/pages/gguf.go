@@ -95,13 +95,13 @@ func (g *ggufReader) header() (offsets []uint64, places []int64) {
 		}
 	}
 	for ; tensors > 0 && g.err == nil; tensors-- {
-		g.skip(int64(min(g.number(8), math.MaxInt64))) //nolint:gosec // bounded just here
+		g.skip(int64(min(g.number(8), math.MaxInt64)))
 		place := g.at
 		dimensions := g.number(4)
 		if g.err == nil && dimensions > maxDimensions {
 			g.fail(place, "%d dimensions, expected at most %d", dimensions, maxDimensions)
 		}
-		g.skip(8*int64(min(dimensions, maxDimensions)) + 4) //nolint:gosec // bounded just here
+		g.skip(8*int64(min(dimensions, maxDimensions)) + 4)
 		places = append(places, g.at)
 		offsets = append(offsets, g.number(8))
 	}
@@ -117,7 +117,7 @@ func (g *ggufReader) value(kind uint64, nested int) {
 	case kind >= uint64(len(ggufSizes)):
 		g.fail(place, "type %d of a value, expected at most %d", kind, len(ggufSizes)-1)
 	case kind == ggufString:
-		g.skip(int64(min(g.number(8), math.MaxInt64))) //nolint:gosec // bounded just here
+		g.skip(int64(min(g.number(8), math.MaxInt64)))
 	case kind != ggufArray:
 		g.skip(ggufSizes[kind])
 	case nested == maxNested:
@@ -125,7 +125,7 @@ func (g *ggufReader) value(kind uint64, nested int) {
 	default:
 		of, count := g.number(4), g.number(8)
 		if g.err == nil && of < uint64(len(ggufSizes)) && ggufSizes[of] > 0 {
-			g.skip(int64(min(count, maxHeader)) * ggufSizes[of]) //nolint:gosec // bounded just here; one so long runs past the header anyway
+			g.skip(int64(min(count, maxHeader)) * ggufSizes[of]) // a longer one runs past the header anyway
 
 			return
 		}

@@ -9,6 +9,8 @@ const (
 	headroom = 8
 	// leastHeadroom is left in any case, in bytes.
 	leastHeadroom = 16 << 20
+	// plenty is more memory than any machine has, in bytes.
+	plenty = 1 << 62
 )
 
 // guard keeps a Prefetch from taking memory that somebody needs. It belongs to one goroutine.
@@ -29,12 +31,15 @@ func (g *guard) take(more int64) error {
 	switch {
 	case g.limit > 0 && g.taken+more > g.limit:
 		return g.stop(fmt.Sprintf("its memory is limited to %s", about(g.limit)))
-	case g.left == nil || !g.stale(more):
+	case !g.stale(more):
 		g.taken += more
 
 		return nil
 	}
-	room := g.left()
+	room := Room{Bytes: plenty}
+	if g.left != nil {
+		room = g.left()
+	}
 	free := room.Bytes - max(leastHeadroom, room.Bytes/headroom) - g.taken
 	if free < more {
 		return g.stop(fmt.Sprintf("%s leaves %s, of which %s stay free; more would push out what others need", room.Of, about(max(0, room.Bytes-g.taken)), about(max(leastHeadroom, room.Bytes/headroom))))

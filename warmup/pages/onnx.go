@@ -69,7 +69,7 @@ func (o *onnxReader) graph(start, end int64, depth int) error {
 		return FormatONNX.fault(start, "graphs in graphs, more than %d deep", maxGraphs)
 	}
 	attribute := func(number protowire.Number, start, end int64) error {
-		switch number {
+		switch int(number) {
 		case attributeTensor, attributeTensors:
 			return o.tensor(start, end)
 		case attributeGraph, attributeGraphs:
@@ -80,7 +80,7 @@ func (o *onnxReader) graph(start, end int64, depth int) error {
 	}
 
 	return o.walk(start, end, func(number protowire.Number, start, end int64) error {
-		switch number {
+		switch int(number) {
 		case graphInitializer:
 			return o.tensor(start, end)
 		case graphSparse:
@@ -116,7 +116,7 @@ func (o *onnxReader) tensor(start, end int64) error {
 		place = start
 		var key, value string
 		err := o.walk(start, end, func(number protowire.Number, start, end int64) (err error) {
-			switch number {
+			switch int(number) {
 			case entryKey:
 				key, err = o.text(start, end)
 			case entryValue:
@@ -158,9 +158,9 @@ func (e *external) set(key, value string, place int64) (err error) {
 		return FormatONNX.fault(place, "external data with %s %q, expected a number below 2^63", key, value)
 	}
 	if key == "offset" {
-		e.part.Offset = int64(number) //nolint:gosec // 63 bits
+		e.part.Offset = int64(number)
 	} else {
-		e.part.Length = int64(number) //nolint:gosec // 63 bits
+		e.part.Length = int64(number)
 	}
 
 	return nil

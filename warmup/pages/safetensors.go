@@ -20,7 +20,7 @@ func readSafetensors(file io.ReaderAt, size int64) ([]Range, error) {
 		return nil, FormatSafetensors.fault(0, "a file of %d bytes, expected the 8 of the header's length", size)
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
-	if length > uint64(min(maxSafetensors, max(0, size-8))) { //nolint:gosec // not negative
+	if length > uint64(min(maxSafetensors, max(0, size-8))) {
 		return nil, FormatSafetensors.fault(0, "a header of %d bytes in a file of %d, expected at most %d", length, size, maxSafetensors)
 	}
 	data := 8 + int64(length)                                                                          //nolint:gosec // at most maxSafetensors

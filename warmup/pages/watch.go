@@ -12,7 +12,7 @@ import (
 const (
 	// lookEvery is how often the watch looks. A reader that it did not see yet loses half of the disk for as long.
 	lookEvery = 10 * time.Millisecond
-	// pressed is the share of time in which somebody waits for memory from which on a Prefetch pauses; at half of it it goes on.
+	// pressed is the share of time in which somebody waits for memory from which on a Prefetch pauses; below half of that it goes on.
 	pressed = 0.2
 	// pressureEvery is over how long that share is taken.
 	pressureEvery = 100 * time.Millisecond
@@ -52,17 +52,20 @@ func (w *watch) turn(from *source, info os.FileInfo) {
 }
 
 func (w *watch) run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(lookEvery)
+	defer timer.Stop()
 	for {
 		select {
-		case <-ticker.C:
-			why := w.pressure.look(time.Now())
+		case <-timer.C:
+			now := time.Now()
+			why := w.pressure.look(now)
 			if w.mu.Lock(); why == "" && w.rival != nil {
 				why = w.rival.look(time.Now())
 			}
 			w.mu.Unlock()
 			w.prefetch.brake.set(why)
+			// To look at a file of 100 GiB takes a while.
+			timer.Reset(max(lookEvery, 20*time.Since(now)))
 		case <-ctx.Done():
 			w.prefetch.brake.set("")
 
@@ -153,7 +156,7 @@ func (p *pressure) look(now time.Time) string {
 
 // stalledBy returns for how long somebody has waited; 0 where the kernel does not say.
 func stalledBy(path string) time.Duration {
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(path) //nolint:gosec // one of two
 	if err != nil {
 		return 0
 	}
