@@ -153,10 +153,12 @@ func (c *run) whole(ctx context.Context, n *node) error {
 	c.begin(n)
 
 	act := c.call
-	if n.kind == KindReplay {
+	switch n.kind {
+	case KindReplay:
 		act = c.replay
-	} else if n.kind == KindPrefetch {
+	case KindPrefetch:
 		act = c.prefetch
+	case KindCall, KindWait, KindInfer: // the latter two are for models, and never come here
 	}
 
 	return c.try(ctx, n, func(ctx context.Context) error { return act(ctx, n) })

@@ -27,7 +27,7 @@ func write(t *testing.T, path string, content []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // a test's
 	if _, err := file.Write(content); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestRivalIsWhoReadsSomethingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // a test's
 	now := time.Unix(0, 0)
 	r := &rival{device: device, from: &source{file: file}, size: 1 << 20, since: now}
 	sectors := 0
