@@ -15,11 +15,11 @@ const (
 	// chunk is what one call asks the kernel for, in bytes: of more than its own bound it reads only the beginning.
 	chunk = 2 << 20
 	// workers read side by side: enough to keep a disk and a network file system busy, few enough to have little under way when somebody else needs the disk.
-	workers = 16
+	workers = 32
 	// patience is how long a read that hangs in the storage is waited for once nobody wants it any more: it cannot be cancelled.
 	patience = 2 * time.Second
 	// gentle is how long a Prefetch begins gently.
-	gentle = 3 * lookEvery
+	gentle = 2 * lookEvery
 	// progressEvery is how often progress is told.
 	progressEvery = time.Second
 )
