@@ -39,6 +39,10 @@ fuzz-answers:
 	go test ./proxy -run '^$$' -fuzz '^FuzzAnswer$$' -fuzztime $(FUZZTIME)
 	go test ./proxy -run TestQueueBehavesLikeItsModel -timeout 10m -rapid.checks=$(QUEUE_CHECKS)
 
+.PHONY: fuzz-pages
+fuzz-pages: ## let fuzzers look for heads of weight files that hang, crash or mislead the prefetch
+	for reader in GGUF Safetensors ONNX Zip; do go test ./warmup/pages -run '^$$' -fuzz "^Fuzz$$reader$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s; done
+
 .PHONY: clients
 clients: build ## run real clients against real servers, with Pilotlight in between
 	examples/clients/run $(or $(CLIENTS),all)
@@ -72,6 +76,12 @@ bench: .cache/onnxruntime ## run the benchmarks that fail when a promise is brok
 	go test -run '^$$' -bench . ./circuit
 	go test -run '^$$' -bench ThousandSteps -benchtime 200x ./warmup
 	go test -v -run 'TestSimulation' ./warmup/steady
+
+# Needs 2 GiB on a disk, in the folder for temporary files; BENCH_PAGES_FLAGS="-pages.dir /elsewhere -pages.size 1073741824" for another.
+.PHONY: bench-pages
+bench-pages: ## measure the prefetch beside cat, dd and vmtouch, a loader beside the prefetch, and the prefetch in a small memory cgroup, and fail when a promise is broken
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m -v ./warmup/pages $(BENCH_PAGES_FLAGS)
+	go test -run '^TestPrefetchInASmallMemoryGroup$$' -count 1 -v .
 
 # To try: make bench-proxy BENCH_PROXY_FLAGS=-quick
 BENCH_PROXY_FLAGS ?= -o docs/benchmarks.md

@@ -263,7 +263,7 @@ func (p *pilot) progress(event warmup.Event) {
 		} else {
 			p.machine.Raise("", health.CodeWaitingForCalm, event.Text)
 		}
-	case warmup.StepStarted, warmup.StepEnded:
+	case warmup.StepStarted, warmup.StepEnded, warmup.Prefetching:
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 )
 
 // tallies counts what no room keeps count of, for metrics.
@@ -215,6 +216,9 @@ func observeWarmup(o *telemetry.Observer, report warmup.Report) {
 	}
 	for _, step := range report.Steps {
 		o.Set(telemetry.StepDuration, step.Took.Seconds(), step.Name, step.Kind.String(), step.State.String())
+		if step.Pages != nil {
+			observePages(o, step.Name, *step.Pages)
+		}
 	}
 	for _, shape := range report.Shapes {
 		labels := []string{shape.Model, shape.Step, shape.Of.String(), strconv.Itoa(shape.Concurrency)}
@@ -230,6 +234,15 @@ func observeWarmup(o *telemetry.Observer, report warmup.Report) {
 		o.Set(telemetry.ShapeLatency, shape.Seen.P95.Seconds(), and("p95")...)
 		o.Set(telemetry.ShapeColdEvents, float64(shape.Seen.ColdEvents), labels...)
 		o.Set(telemetry.ShapeColdRate, shape.Seen.UpperColdRate, labels...)
+	}
+}
+
+func observePages(o *telemetry.Observer, step string, read pages.Report) {
+	o.Set(telemetry.PrefetchBytes, float64(read.Bytes), step, "all")
+	o.Set(telemetry.PrefetchBytes, float64(read.Cached), step, "cached")
+	o.Set(telemetry.PrefetchBytes, float64(read.Read), step, "read")
+	if share, ok := read.Resident(); ok {
+		o.Set(telemetry.PrefetchResident, share, step)
 	}
 }
 

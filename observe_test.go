@@ -20,6 +20,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
 
@@ -65,7 +66,7 @@ func TestThePageOfMetricsIsTheOneOfTheDocs(t *testing.T) {
 	p.tallies.moved(circuit.Closed, circuit.Open)
 	if err := p.telemetry.Observe(func(o *telemetry.Observer) { // a run that was
 		observeWarmup(o, warmup.Report{
-			Run: 1, Started: time.Now(), Ended: time.Now(), Steps: []warmup.StepReport{{Name: "s"}},
+			Run: 1, Started: time.Now(), Ended: time.Now(), Steps: []warmup.StepReport{{Name: "s", Pages: &pages.Report{Bytes: 1, Files: []pages.FileReport{{Bytes: 1, Resident: new(float64)}}}}},
 			Shapes: []warmup.ShapeReport{{Step: "s", Model: "m", Of: backend.Shape{Batch: 1}, Concurrency: 1, Seen: steady.Report{N: 3}}},
 		})
 	}); err != nil {

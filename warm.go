@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 )
 
 // warmCmds are what "warm" does: by itself it warms.
@@ -26,12 +28,16 @@ type warmCmds struct {
 type warmCmd struct {
 	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, --backend says enough." placeholder:"FILE" short:"c"`
 	Backend string `help:"The backend: host:port, http://host:port/base or unix:/path." placeholder:"ADDRESS"`
+	Only    string `help:"Run only the steps of that name or kind, whatever they need. --only prefetch needs no backend: for an init container." placeholder:"STEP"`
 	JSON    bool   `help:"Print the report as JSON to the standard output." name:"json"`
 	Strict  bool   `help:"Refuse a configuration that is only strange, such as limits that contradict each other."`
 }
 
 // refreshEvery is how often progress is looked at between two events.
 const refreshEvery = time.Second
+
+// mostFiles is how many files of a prefetch are written one by one.
+const mostFiles = 40
 
 // Run warms, with progress on the standard error stream and the report on the standard output.
 func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
@@ -40,7 +46,12 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 	if err != nil {
 		return err
 	}
-	if loaded.Backend.Embedded() {
+	if c.Only != "" {
+		if loaded.Warmup.Steps, err = only(c.Only, loaded.Warmup.Steps); err != nil {
+			return err
+		}
+	}
+	if loaded.Backend.Embedded() && c.Only != warmup.KindPrefetch.String() {
 		return errors.New("warm: an embedded backend lives only inside \"run\", so there is nothing to warm from outside")
 	}
 	screen := &warmScreen{out: std.err, shown: map[string]warmup.ShapeState{}}
@@ -71,13 +82,45 @@ func (c *warmCmd) Run(ctx context.Context, std *stdio) error {
 		encoder.SetIndent("", "  ")
 		err = errors.Join(err, encoder.Encode(report))
 	} else if err == nil {
-		_, _ = fmt.Fprintf(std.out, "warm: %s, %d requests in %v\n", report.ServerType, report.Requests, report.Ended.Sub(report.Started).Round(time.Millisecond))
+		_, _ = fmt.Fprintf(std.out, "warm: %s\n", warmedBy(report))
 	}
 	if err != nil {
 		return fmt.Errorf("not warm: %w", err)
 	}
 
 	return nil
+}
+
+// only returns the steps of that name or kind, without what they need.
+func only(which string, steps []warmup.StepConfig) ([]warmup.StepConfig, error) {
+	var chosen []warmup.StepConfig
+	names := make([]string, 0, len(steps))
+	for _, step := range steps {
+		if names = append(names, step.Name); step.Name == which || step.Kind().String() == which {
+			step.Needs = nil
+			chosen = append(chosen, step)
+		}
+	}
+	if chosen == nil {
+		return nil, fmt.Errorf("warm: no step has the name or kind %q; there are %s", which, cmp.Or(strings.Join(names, ", "), "none in the configuration"))
+	}
+
+	return chosen, nil
+}
+
+// warmedBy says in one line what was done: what was asked of the backend and what was read, if any.
+func warmedBy(report warmup.Report) string {
+	var did []string
+	for _, step := range report.Steps {
+		if step.Pages != nil {
+			did = append(did, step.Pages.String())
+		}
+	}
+	if report.ServerType != "" || did == nil {
+		did = append(did, fmt.Sprintf("%s, %d requests", report.ServerType, report.Requests))
+	}
+
+	return strings.Join(did, "; ") + fmt.Sprintf(" in %v", report.Ended.Sub(report.Started).Round(time.Millisecond))
 }
 
 // notWarm says which required models are not warm although nothing failed. An optional step that failed is no reason, since somebody called it optional.
@@ -119,6 +162,11 @@ func (s *warmScreen) event(event warmup.Event) {
 		} else {
 			s.linef("step %s done", event.Step)
 		}
+		if event.Pages != nil {
+			s.files(*event.Pages)
+		}
+	case warmup.Prefetching:
+		s.linef("  %v", event.Pages)
 	case warmup.BackendUp:
 		s.linef("the backend answers")
 	case warmup.Waiting:
@@ -130,6 +178,25 @@ func (s *warmScreen) event(event warmup.Event) {
 	case warmup.PutOff, warmup.BackgroundEnded: // whoever asks for it by hand wants it now, and all of it
 	case warmup.ModelEnded:
 		s.linef("model %s: %v", event.Model.Name, event.Model.Outcome)
+	}
+}
+
+// files writes what has come of each file, of the first ones.
+func (s *warmScreen) files(report pages.Report) {
+	for _, problem := range report.Problems {
+		s.linef("  %s", problem)
+	}
+	for i, file := range report.Files {
+		if i == mostFiles {
+			s.linef("  and %d more files", len(report.Files)-mostFiles)
+
+			break
+		}
+		share := "unknown"
+		if file.Resident != nil {
+			share = fmt.Sprintf("%.1f %%", 100**file.Resident)
+		}
+		s.linef("  %s", strings.TrimSuffix(fmt.Sprintf("%s (%v): resident %s; %s", file.Path, file.Format, share, file.Note), "; "))
 	}
 }
 

@@ -29,6 +29,7 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 	settings.Required = func(model string) bool { return required(c, model) }
 	settings.Workers = c.Backend.Workers.Or(0)
 	settings.Process = health.BootIdentity(health.ListenerIdentity(address.Network, address.Host))
+	settings.MemoryLeft = memoryLeft
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
 	if c.Warmup.Sample != "" {
 		if settings.Options.Sample, err = backend.ReadSample(c.Warmup.Sample); err != nil {

@@ -29,21 +29,33 @@ func ResolveMemory(a units.Auto[units.Size]) int64 {
 
 // autoMemory computes "auto" from the files of cgroup v1 or v2 below root.
 func autoMemory(root fs.FS) int64 {
-	left := int64(noLimit)
-	for _, group := range memoryGroups(root) {
-		// The limit of an ancestor counts as well: the tightest rules.
-		for dir := group.path; ; dir = path.Dir(dir) {
-			left = min(left, group.left(root, dir))
-			if dir == "/" || dir == "." {
-				break
-			}
-		}
-	}
+	left, _ := memoryLeft(root)
 	if left >= noLimit {
 		return maxAutoMemory
 	}
 
 	return min(maxAutoMemory, max(0, left/4))
+}
+
+// MemoryLeft returns how much memory the tightest memory cgroup of this process leaves, page cache that can be dropped included, in bytes, and which one that is;
+// where there is no limit, more than any machine has, and "".
+func MemoryLeft() (left int64, group string) { return memoryLeft(os.DirFS("/")) }
+
+func memoryLeft(root fs.FS) (left int64, group string) {
+	left = noLimit
+	for _, m := range memoryGroups(root) {
+		// The limit of an ancestor counts as well: the tightest rules.
+		for dir := m.path; ; dir = path.Dir(dir) {
+			if here := m.left(root, dir); here < left {
+				left, group = here, dir
+			}
+			if dir == "/" || dir == "." {
+				break
+			}
+		}
+	}
+
+	return left, group
 }
 
 // memoryGroup is the memory cgroup of this process in one hierarchy.

@@ -9,7 +9,7 @@ import (
 )
 
 // alone holds what the kinds of step do that need no backend. Only they may go before it, and a kind that is listed here may.
-var alone = map[Kind]func(ctx context.Context, s step) error{}
+var alone = map[Kind]func(*Runner, context.Context, step) error{KindPrefetch: (*Runner).prefetch}
 
 // preparation is a step that goes before the backend, which is run once for all runs of the plan, and once more by each run after one in which it had failed.
 type preparation struct {
@@ -62,7 +62,7 @@ func (r *Runner) prepareOne(ctx context.Context, s step, before map[string]*prep
 	defer cancel()
 	ended := make(chan error, 1)
 	do := alone[s.kind]
-	go func() { ended <- s.tryAlone(ctx, do) }() // a read from a volume that hangs heeds no context
+	go func() { ended <- s.tryAlone(ctx, func(ctx context.Context) error { return do(r, ctx, s) }) }() // a read from a volume that hangs heeds no context
 	select {
 	case made.err = <-ended:
 	case <-ctx.Done():
@@ -73,10 +73,10 @@ func (r *Runner) prepareOne(ctx context.Context, s step, before map[string]*prep
 }
 
 // tryAlone does what a step does that needs no backend, until it succeeds or has no tries left.
-func (s step) tryAlone(ctx context.Context, do func(context.Context, step) error) error {
+func (s step) tryAlone(ctx context.Context, do func(context.Context) error) error {
 	pause := backoff{next: 250 * time.Millisecond, limit: 10 * time.Second}
 	for try := 0; ; try++ {
-		err := do(ctx, s)
+		err := do(ctx)
 		if err == nil || try >= s.retries || ctx.Err() != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (c *run) aside(ctx context.Context, n *node) error {
 
 		return made.err
 	}
-	err := c.try(ctx, n, func(ctx context.Context) error { return alone[n.kind](ctx, n.step) })
+	err := c.try(ctx, n, func(ctx context.Context) error { return alone[n.kind](c.runner, ctx, n.step) })
 	if made != nil && err == nil {
 		c.runner.mu.Lock()
 		c.runner.before[n.name] = &preparation{done: made.done, took: made.took} // closed long ago

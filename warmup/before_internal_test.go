@@ -19,7 +19,7 @@ const kindFake Kind = 1000
 // preparing returns a runner of such steps whose work is do, before a backend that never comes.
 func preparing(t testing.TB, do func(ctx context.Context, s step) error, steps ...step) *Runner {
 	t.Helper()
-	alone[kindFake] = do
+	alone[kindFake] = func(_ *Runner, ctx context.Context, s step) error { return do(ctx, s) }
 	t.Cleanup(func() { delete(alone, kindFake) })
 	client, err := backend.NewClient(backend.ClientSettings{Network: "tcp", Address: "backend:8000", DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("refused")

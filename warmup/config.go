@@ -39,7 +39,7 @@ type Config struct {
 	Steps []StepConfig `yaml:"steps"`
 }
 
-// StepConfig is one step of the plan. Exactly one of Wait, Infer, Call and Replay is set.
+// StepConfig is one step of the plan. Exactly one of Wait, Infer, Call, Replay and Prefetch is set.
 type StepConfig struct {
 	// Name identifies the step in Needs, reports and logs.
 	Name string `yaml:"name"`
@@ -62,12 +62,30 @@ type StepConfig struct {
 	Call *CallConfig `yaml:"call"`
 	// Replay sends requests from files.
 	Replay *ReplayConfig `yaml:"replay"`
+	// Prefetch reads files into the page cache. It needs no backend.
+	Prefetch *PrefetchConfig `yaml:"prefetch"`
+}
+
+// Kind is what the step is told to do, where it is told one thing.
+func (s StepConfig) Kind() Kind {
+	switch {
+	case s.Wait != nil:
+		return KindWait
+	case s.Call != nil:
+		return KindCall
+	case s.Replay != nil:
+		return KindReplay
+	case s.Prefetch != nil:
+		return KindPrefetch
+	default:
+		return KindInfer
+	}
 }
 
 // Kinds counts the things that the step is told to do: it should be one.
 func (s StepConfig) Kinds() int {
 	count := 0
-	for _, set := range []bool{s.Wait != nil, s.Infer != nil, s.Call != nil, s.Replay != nil} {
+	for _, set := range []bool{s.Wait != nil, s.Infer != nil, s.Call != nil, s.Replay != nil, s.Prefetch != nil} {
 		if set {
 			count++
 		}

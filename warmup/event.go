@@ -1,12 +1,16 @@
 package warmup
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
+)
 
 // Event is progress of a run.
 type Event struct {
 	Kind EventKind
 	At   time.Time
-	// Step is set for StepStarted and StepEnded; Error for a step that failed, and for Waiting.
+	// Step is set for StepStarted, StepEnded and Prefetching; Error for a step that failed, and for Waiting.
 	Step  string
 	Error error
 	// Text is set for PutOff.
@@ -15,4 +19,6 @@ type Event struct {
 	Models []string
 	// Model is set for ModelEnded and BackgroundEnded.
 	Model ModelReport
+	// Pages is set for Prefetching, and for StepEnded of a step that did.
+	Pages *pages.Report
 }

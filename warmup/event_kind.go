@@ -22,6 +22,8 @@ const (
 	PutOff
 	// BackgroundEnded means that the background is through with a model.
 	BackgroundEnded
+	// Prefetching means that a step reads files: Pages says how far it is.
+	Prefetching
 )
 
 var eventKindNames = units.Names[EventKind]{
@@ -33,6 +35,7 @@ var eventKindNames = units.Names[EventKind]{
 	ModelEnded:      "model_ended",
 	PutOff:          "put_off",
 	BackgroundEnded: "background_ended",
+	Prefetching:     "prefetching",
 }
 
 // EventKindValues lists every value, in order.

@@ -14,13 +14,16 @@ const (
 	KindCall
 	// KindReplay sends requests from files.
 	KindReplay
+	// KindPrefetch reads files into the page cache.
+	KindPrefetch
 )
 
 var kindNames = units.Names[Kind]{
-	KindWait:   "wait",
-	KindInfer:  "infer",
-	KindCall:   "call",
-	KindReplay: "replay",
+	KindWait:     "wait",
+	KindInfer:    "infer",
+	KindCall:     "call",
+	KindReplay:   "replay",
+	KindPrefetch: "prefetch",
 }
 
 // KindValues lists every value, in order.

@@ -32,8 +32,8 @@ func TestNewPlan(t *testing.T) {
 		{"unknown need, nothing near", []warmup.StepConfig{waits("weights"), waits("up", "x")}, nil, `step "up" needs "x", which is no step`},
 		{"same name", []warmup.StepConfig{waits("a"), waits("a")}, nil, `steps[1]: a step named "a" stands above`},
 		{"no name", []warmup.StepConfig{waits("")}, nil, "steps[0]: it has no name"},
-		{"nothing to do", []warmup.StepConfig{{Name: "a"}}, nil, "exactly one of wait, infer, call and replay"},
-		{"two things to do", []warmup.StepConfig{{Name: "a", Wait: &warmup.WaitConfig{}, Infer: &warmup.InferConfig{}}}, nil, "exactly one of wait, infer, call and replay"},
+		{"nothing to do", []warmup.StepConfig{{Name: "a"}}, nil, "exactly one of wait, infer, call, replay and prefetch"},
+		{"two things to do", []warmup.StepConfig{{Name: "a", Wait: &warmup.WaitConfig{}, Infer: &warmup.InferConfig{}}}, nil, "exactly one of wait, infer, call, replay and prefetch"},
 		{"retries", []warmup.StepConfig{{Name: "a", Wait: &warmup.WaitConfig{}, Retries: &negative}}, nil, "retries is -1"},
 		{"batch", []warmup.StepConfig{{Name: "a", Infer: &warmup.InferConfig{Grid: warmup.GridConfig{Batch: []int{1, 0}}}}}, nil, "at least 1"},
 	}

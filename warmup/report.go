@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
 
@@ -58,6 +59,8 @@ type StepReport struct {
 	Started    time.Time     `json:"started,omitzero"`
 	Took       time.Duration `json:"took_ns"`
 	Error      string        `json:"error,omitempty"`
+	// Pages says what a prefetch has read; nil in any other step.
+	Pages *pages.Report `json:"pages,omitempty"`
 }
 
 // ModelReport is what a run did for one model.

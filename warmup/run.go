@@ -359,6 +359,8 @@ func (c *run) end(ctx context.Context, n *node) {
 	case failed != nil:
 		state = StepFailed
 	}
+	read := c.runner.read(n.name)
+	defer c.emit(Event{Kind: StepEnded, Step: n.name, Error: failed, Pages: read})
 	c.runner.mu.Lock()
 	n.state, n.text = state, ""
 	if failed != nil {
@@ -369,7 +371,6 @@ func (c *run) end(ctx context.Context, n *node) {
 	}
 	if failed == nil && !c.runner.logger.Enabled(ctx, slog.LevelInfo) {
 		c.runner.mu.Unlock()
-		c.emit(Event{Kind: StepEnded, Step: n.name})
 
 		return
 	}
@@ -395,6 +396,8 @@ func (c *run) end(ctx context.Context, n *node) {
 	if shapes != nil {
 		attrs = append(attrs, slog.Any("shapes", shapes))
 	}
+	if read != nil {
+		attrs = append(attrs, slog.String("page_cache", read.String()))
+	}
 	c.runner.logger.LogAttrs(ctx, level, "warm-up step ended", attrs...)
-	c.emit(Event{Kind: StepEnded, Step: n.name, Error: failed})
 }

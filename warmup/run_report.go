@@ -131,9 +131,14 @@ func (c *run) report() Report {
 		if n.state == StepRunning {
 			took = time.Since(n.started)
 		}
-		report.Steps = append(report.Steps, StepReport{
+		step := StepReport{
 			Name: n.name, Kind: n.kind, Background: n.deferred, State: n.state, Tries: n.tries, Started: n.started, Took: took, Error: n.text,
-		})
+		}
+		if reader := c.runner.readers[n.name]; reader != nil {
+			read := reader.Report()
+			step.Pages = &read
+		}
+		report.Steps = append(report.Steps, step)
 	}
 	for _, model := range c.models {
 		model.Reasons = slices.Clone(model.Reasons)

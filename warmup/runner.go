@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
+	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 )
 
 // Settings is what a Runner is made of.
@@ -42,6 +43,8 @@ type Settings struct {
 	Process func() string
 	// Answered is called with the first request of each shape that was answered well in a run, from any goroutine; who keeps the body copies it. Nil: nobody wants to know.
 	Answered func(model string, of backend.Shape, path string, body []byte)
+	// MemoryLeft says how much memory a prefetch may take; nil: taken for plenty.
+	MemoryLeft func() pages.Room
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.
@@ -93,6 +96,8 @@ type Runner struct {
 	levels map[string]time.Duration
 	// warmed maps the models that are warm to their identities, as they were before the first inference; of those that have none it is empty.
 	warmed map[string]string
+	// readers are what the latest tries of prefetches read with, by the names of their steps. They outlive the run, too.
+	readers map[string]*pages.Prefetch
 	// before are the steps that go before the backend, once Prepare has begun.
 	before map[string]*preparation
 	// computing counts the time of all synthetic requests.
@@ -128,7 +133,7 @@ func NewRunner(s Settings) (*Runner, error) {
 	r := &Runner{
 		settings: s, plan: plan, planHash: hash, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
 		partial: map[string]*run{}, flights: map[string]*flight{},
-		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{},
+		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{}, readers: map[string]*pages.Prefetch{},
 	}
 	if s.Dialect != nil {
 		r.spoken.Store(&s.Dialect)

@@ -27,11 +27,12 @@ type step struct {
 	retries  int
 	optional bool
 	// before is true for a step that goes before the backend.
-	before bool
-	wait   WaitConfig
-	infer  InferConfig
-	call   CallConfig
-	replay ReplayConfig
+	before   bool
+	wait     WaitConfig
+	infer    InferConfig
+	call     CallConfig
+	replay   ReplayConfig
+	prefetch PrefetchConfig
 	// expect is what a good answer to an inference looks like.
 	expect backend.Expect
 }
@@ -53,31 +54,12 @@ func newStep(config StepConfig) (step, error) {
 	case made.retries < 0:
 		return made, fmt.Errorf("step %q: retries is %d, expected 0 or more", config.Name, made.retries)
 	case config.Kinds() != 1:
-		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call and replay", config.Name)
-	case config.Wait != nil:
-		made.kind, made.wait = KindWait, *config.Wait
-	case config.Call != nil:
-		made.kind, made.call = KindCall, *config.Call
-		if err := made.call.check(); err != nil {
-			return made, fmt.Errorf("step %q: %w", config.Name, err)
-		}
-	case config.Replay != nil:
-		made.kind, made.replay = KindReplay, *config.Replay
-		if len(made.replay.Files) == 0 {
-			return made, fmt.Errorf("step %q: replay names no files", config.Name)
-		}
-	default:
-		made.kind, made.infer = KindInfer, *config.Infer
-		if made.infer.MaxRequests <= 0 {
-			made.infer.MaxRequests = DefaultMaxRequests
-		}
-		if err := made.infer.Grid.check(); err != nil {
-			return made, fmt.Errorf("step %q: its grid: %w", config.Name, err)
-		}
-		var err error
-		if made.expect, err = newExpect(made.infer.Expect); err != nil {
-			return made, fmt.Errorf("step %q: %w", config.Name, err)
-		}
+		return made, fmt.Errorf("step %q: expected exactly one of wait, infer, call, replay and prefetch", config.Name)
+	}
+	made.kind = config.Kind()
+	var err error
+	if made, err = made.taking(config); err != nil {
+		return made, fmt.Errorf("step %q: %w", config.Name, err)
 	}
 
 	if _, without := alone[made.kind]; made.before && !without {
@@ -85,6 +67,34 @@ func newStep(config StepConfig) (step, error) {
 	}
 
 	return made, nil
+}
+
+// taking returns the step with what is said about one of its kind, once that is checked.
+func (s step) taking(config StepConfig) (_ step, err error) {
+	switch s.kind {
+	case KindWait:
+		s.wait = *config.Wait
+	case KindCall:
+		s.call = *config.Call
+		err = s.call.check()
+	case KindReplay:
+		if s.replay = *config.Replay; len(s.replay.Files) == 0 {
+			err = errors.New("replay names no files")
+		}
+	case KindPrefetch:
+		s.prefetch = *config.Prefetch
+		err = s.prefetch.Check()
+	case KindInfer:
+		if s.infer = *config.Infer; s.infer.MaxRequests <= 0 {
+			s.infer.MaxRequests = DefaultMaxRequests
+		}
+		if err := s.infer.Grid.check(); err != nil {
+			return s, fmt.Errorf("its grid: %w", err)
+		}
+		s.expect, err = newExpect(s.infer.Expect)
+	}
+
+	return s, err
 }
 
 // newExpect reads what there is to compare with.

@@ -265,7 +265,7 @@ func (d *document) checkSteps(steps []warmup.StepConfig) {
 	for i, step := range steps {
 		path := fmt.Sprintf("warmup.steps[%d]", i)
 		if step.Kinds() != 1 {
-			d.reportf(path, "expected exactly one of wait, infer, call and replay")
+			d.reportf(path, "expected exactly one of wait, infer, call, replay and prefetch")
 		}
 		if step.Retries != nil {
 			d.atLeast(0, map[string]int{path + ".retries": *step.Retries})
@@ -275,6 +275,11 @@ func (d *document) checkSteps(steps []warmup.StepConfig) {
 		}
 		if step.Infer != nil {
 			d.checkInfer(path+".infer", *step.Infer)
+		}
+		if step.Prefetch != nil {
+			if err := step.Prefetch.Check(); err != nil {
+				d.reportf(path+".prefetch.paths", "%v", err)
+			}
 		}
 	}
 }

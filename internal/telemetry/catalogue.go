@@ -56,6 +56,8 @@ const (
 	WarmupDuration
 	WarmupGPUTime
 	StepDuration
+	PrefetchBytes
+	PrefetchResident
 	ShapeState
 	ShapeRequests
 	ShapeLatency
@@ -139,11 +141,17 @@ var catalogue = [...]Metric{
 	WarmupDuration:  {"pilotlight.warmup.duration", Gauge, "s", nil, "How long the present run has taken so far, or the last one took."},
 	WarmupGPUTime:   {"pilotlight.warmup.gpu_time", Counter, "s", nil, "Time in which at least one synthetic request was computing, all runs and checks together."},
 	StepDuration:    {"pilotlight.warmup.step.duration", Gauge, "s", []string{"step", "kind", "state"}, "How long a step of the present or last run has taken, with the state that it is in."},
-	ShapeState:      {"pilotlight.warmup.shape.state", Gauge, "", append(slices.Clip(shape), "state"), "1 for how far a shape is; its other states have no series."},
-	ShapeRequests:   {"pilotlight.warmup.shape.requests", Gauge, "{request}", shape, "Synthetic requests of a shape in the present or last run, at its own concurrency."},
-	ShapeLatency:    {"pilotlight.warmup.shape.latency", Gauge, "s", append(slices.Clip(shape), "statistic"), "What those requests took: the first, the slowest, the level (median of the last ten) and the p95 of what is held to be warm."},
-	ShapeColdEvents: {"pilotlight.warmup.shape.cold_events", Gauge, "{request}", shape, "How many of them stood out above the level and its noise."},
-	ShapeColdRate:   {"pilotlight.warmup.shape.cold_rate.upper", Gauge, "1", shape, "The 95 % upper bound on the share of further requests that are still cold, given those seen."},
+	PrefetchBytes: {
+		"pilotlight.warmup.prefetch", Gauge, "By",
+		[]string{"step", "part"},
+		"Bytes of the files of a prefetch in the present or last run: all of them (all), those that were in the page cache already (cached), and those brought there (read).",
+	},
+	PrefetchResident: {"pilotlight.warmup.prefetch.resident", Gauge, "1", []string{"step"}, "The share of them that was in the page cache when the prefetch ended; no series where the kernel does not say."},
+	ShapeState:       {"pilotlight.warmup.shape.state", Gauge, "", append(slices.Clip(shape), "state"), "1 for how far a shape is; its other states have no series."},
+	ShapeRequests:    {"pilotlight.warmup.shape.requests", Gauge, "{request}", shape, "Synthetic requests of a shape in the present or last run, at its own concurrency."},
+	ShapeLatency:     {"pilotlight.warmup.shape.latency", Gauge, "s", append(slices.Clip(shape), "statistic"), "What those requests took: the first, the slowest, the level (median of the last ten) and the p95 of what is held to be warm."},
+	ShapeColdEvents:  {"pilotlight.warmup.shape.cold_events", Gauge, "{request}", shape, "How many of them stood out above the level and its noise."},
+	ShapeColdRate:    {"pilotlight.warmup.shape.cold_rate.upper", Gauge, "1", shape, "The 95 % upper bound on the share of further requests that are still cold, given those seen."},
 	SyntheticRequests: {
 		"pilotlight.synthetic.requests", Counter, "{request}",
 		[]string{"purpose", "result"},
