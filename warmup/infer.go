@@ -120,6 +120,12 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.base, w.higher, err = grid(w.node.step, w.described, workers); err != nil {
 		return err
 	}
+	for _, s := range w.higher {
+		// Those of the configuration are processes behind one port; those that a server tells of are its own to spread requests over.
+		if configured := runner.settings.Workers; s.concurrency >= configured {
+			s.volleys = crewVolleys(configured)
+		}
+	}
 	believed := w.run.believed()
 	runner.mu.Lock()
 	defer runner.mu.Unlock()

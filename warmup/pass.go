@@ -3,11 +3,23 @@ package warmup
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
+
+// crewVolleys is how many volleys reach each of several processes that accept from one port. The kernel asks none of them in turn, and whoever accepts first may
+// take a whole volley, so each volley counts as one process drawn by lot.
+func crewVolleys(processes int) int {
+	if processes < 2 {
+		return passVolleys
+	}
+	left := 1 - 1/float64(processes)
+
+	return int(math.Ceil(math.Log(missedShare/float64(processes)) / math.Log(left)))
+}
 
 // pass sends volleys of a shape at a higher concurrency, so that every process behind the port gets its share. A request that waits for
 // the others of its volley is no cold event; one that takes longer than all of them together is, and the pass is repeated.
@@ -26,7 +38,7 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 	}
 	limit := time.Duration(s.concurrency) * single.limit()
 	s.passLimit = limit
-	volleys := passVolleys
+	volleys := s.volleys
 	if until := int(w.node.infer.Until); until > 0 {
 		volleys = (until + s.concurrency - 1) / s.concurrency
 	}
@@ -75,7 +87,7 @@ func (w *inference) summarise(s *shape, samples []sample, limit time.Duration) {
 		}
 	}
 	seen.UpperColdRate = steady.UpperColdRate(seen.Clean)
-	last := slices.Clone(all[max(0, len(all)-s.concurrency*passVolleys):])
+	last := slices.Clone(all[max(0, len(all)-s.concurrency*s.volleys):])
 	slices.Sort(last)
 	seen.Level = last[len(last)/2]
 	seen.P95 = last[(len(last)*95-1)/100]

@@ -59,7 +59,7 @@ func TestRunWarmsWhatTheBackendHasLoaded(t *testing.T) {
 				t.Errorf("model %s: batches %v, expected %v, extremes first", name, got, batches)
 			}
 		}
-		if s := shapeOf(t, report, "a", "batch=8 concurrency=4"); s.State != warmup.ShapeConverged || s.Seen.N != 8 {
+		if s := shapeOf(t, report, "a", "batch=8 concurrency=4"); s.State != warmup.ShapeConverged || s.Seen.N != 84 {
 			t.Errorf("at the number of workers: %+v", s)
 		}
 		if f.mostAtOnce < 4 {
@@ -450,7 +450,7 @@ func TestEveryWorkerGetsItsShare(t *testing.T) {
 				if test.workers == 1 {
 					return
 				}
-				if s := shapeOf(t, report, "m", "batch=1 concurrency=2"); s.Seen.ColdEvents != test.warm || s.State != warmup.ShapeConverged || s.Seen.N != 12 {
+				if s := shapeOf(t, report, "m", "batch=1 concurrency=2"); s.Seen.ColdEvents != test.warm || s.State != warmup.ShapeConverged || s.Seen.N != 32 {
 					t.Errorf("got %+v", s)
 				}
 			})

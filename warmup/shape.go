@@ -14,8 +14,10 @@ const (
 	sweepRequests = 5
 	// sweepRounds is how often a shape may go back after a verification before it counts as not converged.
 	sweepRounds = 3
-	// passVolleys is how many volleys at a higher concurrency each shape gets.
+	// passVolleys is how many volleys at a higher concurrency each shape gets, where the server spreads them over its own workers.
 	passVolleys = 2
+	// missedShare is how likely a process behind a shared port may get nothing of a pass.
+	missedShare = 0.01
 	// leastRequests is how few requests can make a shape converge: five for a level, the fifth being the first of ten clean ones.
 	leastRequests = 14
 )
@@ -24,6 +26,8 @@ const (
 type shape struct {
 	shape       backend.Shape
 	concurrency int
+	// volleys is how many of them a pass has, at a higher concurrency.
+	volleys int
 	// guessed is true when nothing says that the server takes this shape.
 	guessed bool
 	// extra is true for a shape that was derived beyond the required ones.
@@ -55,7 +59,7 @@ func grid(s step, model backend.Model, workers int) (base, higher []*shape, err 
 	for i, concurrency := range concurrencies {
 		for _, p := range plan {
 			made := &shape{
-				shape: p.shape, concurrency: concurrency, guessed: p.guessed, extra: p.extra,
+				shape: p.shape, concurrency: concurrency, volleys: passVolleys, guessed: p.guessed, extra: p.extra,
 				report: ShapeReport{Step: s.name, Model: model.Name, Of: p.shape, Concurrency: concurrency},
 			}
 			if most := model.MaxTogether; most > 0 && concurrency > 1 && concurrency*(p.shape.InputTokens+p.shape.OutputTokens) > most {
@@ -131,7 +135,7 @@ func (s *shape) ahead() int {
 		return s.concurrency
 	case s.meter == nil:
 		// A volley may queue at the server.
-		return passVolleys * s.concurrency
+		return s.volleys * s.concurrency
 	case s.report.Seen.Result.Steady():
 		return sweepRequests
 	default:

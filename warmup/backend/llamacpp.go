@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -21,6 +23,8 @@ import (
 //	asleep       GET /props, is_sleeping, which does not wake it (--sleep-idle-seconds)
 //	identity     model_path of GET /props
 //	ready path   /health, /v1/health
+//	router       one that was started without a model has several, each in a process of its own that starts when somebody asks for that model. It says that it
+//	             is ready before it has any; so each question about a model names it, and only those of the warm-up itself load it
 //	control      saving and restoring slots, adapters, loading and unloading models
 //	busy         503 for want of a slot
 type LlamaCPP struct{ client *Client }
@@ -53,15 +57,16 @@ type llamaProps struct {
 
 // Describe implements [Dialect]. The context of a slot bounds what one request may hold.
 func (l *LlamaCPP) Describe(ctx context.Context, model string) (Model, error) {
+	// A router lists the size of a vocabulary only once it has loaded the model.
+	props, err := l.props(ctx, model, true)
+	if err != nil {
+		return Model{}, err
+	}
 	described, err := describeListed(ctx, l.client, model)
 	if err != nil {
 		return described, err
 	}
 	described.Endpoints = []Endpoint{EndpointNative, EndpointChat}
-	props, err := l.props(ctx)
-	if err != nil {
-		return Model{}, err
-	}
 	// Slots may share one cache, which then is as large as each of them is said to be; whether they do is not told.
 	described.MaxTokens, described.MaxTogether = props.Defaults.Context, props.Defaults.Context
 
@@ -83,7 +88,8 @@ func (*LlamaCPP) Request(model Model, shape Shape, seed uint64) (Request, error)
 	case shape.Adapter != "":
 		return Request{}, unfit(model, shape, "its adapters have numbers and no names")
 	}
-	extra["prompt"] = newPrompt(model, shape, seed).tokens()
+	p := newPrompt(model, shape, seed)
+	extra["model"], extra["prompt"] = p.name(), p.tokens()
 	extra["n_predict"], extra["temperature"], extra["stream"] = max(shape.OutputTokens, 1), shape.Temperature, shape.Stream
 
 	return post("/completion", shape.Stream, extra)
@@ -113,22 +119,25 @@ func (*LlamaCPP) Check(act string, answer Answer, expect Expect) error {
 }
 
 // Identity implements [Identifier].
-func (l *LlamaCPP) Identity(ctx context.Context, _ string) (string, error) {
-	props, err := l.props(ctx)
+func (l *LlamaCPP) Identity(ctx context.Context, model string) (string, error) {
+	props, err := l.props(ctx, model, false)
 
 	return props.Path, err
 }
 
-// Loaded implements [Unloader].
-func (l *LlamaCPP) Loaded(ctx context.Context, _ string) (bool, error) {
-	props, err := l.props(ctx)
+// Loaded implements [Unloader]. A router refuses to tell the properties of a model that it has not loaded.
+func (l *LlamaCPP) Loaded(ctx context.Context, model string) (bool, error) {
+	props, err := l.props(ctx, model, false)
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Status == http.StatusBadRequest {
+		return false, nil
+	}
 
 	return !props.Sleeping, err
 }
 
 // Workers implements [Crew]. Each slot has a cache and a place in the batch of its own.
-func (l *LlamaCPP) Workers(ctx context.Context, _ string) (int, error) {
-	props, err := l.props(ctx)
+func (l *LlamaCPP) Workers(ctx context.Context, model string) (int, error) {
+	props, err := l.props(ctx, model, true)
 
 	return props.Slots, err
 }
@@ -148,9 +157,11 @@ func (*LlamaCPP) ControlPath(decoded string) bool {
 	return strings.HasPrefix(clean, "slots/") || isOneOf(decoded, "lora-adapters", "models/load", "models/unload")
 }
 
-func (l *LlamaCPP) props(ctx context.Context) (props llamaProps, err error) {
+// props asks for the properties of a model. A router may load it for that; a server of one model takes no notice of the query.
+func (l *LlamaCPP) props(ctx context.Context, model string, load bool) (props llamaProps, err error) {
 	const act = "read GET /props"
-	answer, err := l.client.control(ctx, http.MethodGet, "/props", nil)
+	query := url.Values{"model": {model}, "autoload": {strconv.FormatBool(load)}}
+	answer, err := l.client.control(ctx, http.MethodGet, "/props?"+query.Encode(), nil)
 	if err != nil {
 		return props, renamed(err, act)
 	}

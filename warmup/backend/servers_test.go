@@ -116,7 +116,7 @@ func servers() []server {
 				"GET /v1/models": {200, `{"object":"list","data":[{"id":"m.gguf","owned_by":"llamacpp","meta":{"n_vocab":64,"n_ctx_train":512}}]}`},
 			},
 			models: []string{"m.gguf"}, shape: prompt, request: "POST /completion",
-			body: map[string]string{"n_predict": "4", "cache_prompt": "false", "ignore_eos": "true", "stream": "true"},
+			body: map[string]string{"model": "m.gguf", "n_predict": "4", "cache_prompt": "false", "ignore_eos": "true", "stream": "true"},
 			good: []string{`{"content":"a","stop":true}`, events(`{"content":"a","stop":false}`, `{"content":"","stop":true}`), events(chatChunk, "[DONE]")},
 			bad:  map[string]string{events(`{"content":"a","stop":false}`): `before "stop": true`, "error: {\"code\":500}\n": "holds an error", `{"error":{"code":400}}`: "holds an error"},
 			paths: map[string]string{
