@@ -69,7 +69,7 @@ func TestOneModelIsWarmedAgainBesideTheOthers(t *testing.T) {
 					s.warm = func(int) ([]health.ModelWarmth, error) {
 						return []health.ModelWarmth{{ModelConfig: one, State: health.Ready}, {ModelConfig: other, State: health.Ready}}, nil
 					}
-					settings.WarmModel = func(_ context.Context, model string) (health.ModelWarmth, error) {
+					settings.WarmModel = func(context.Context, string) (health.ModelWarmth, error) {
 						time.Sleep(5 * time.Second)
 						if tries++; tries == 1 {
 							return health.ModelWarmth{}, errors.New("it failed")

@@ -9,6 +9,8 @@ import (
 )
 
 // alone holds what the kinds of step do that need no backend. Only they may go before it, and a kind that is listed here may.
+//
+//exhaustive:ignore
 var alone = map[Kind]func(*Runner, context.Context, step) error{KindPrefetch: (*Runner).prefetch}
 
 // preparation is a step that goes before the backend, which is run once for all runs of the plan, and once more by each run after one in which it had failed.

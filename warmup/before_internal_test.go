@@ -14,7 +14,7 @@ import (
 )
 
 // kindFake is a kind of step that needs no backend, in tests.
-const kindFake Kind = 1000
+var kindFake = Kind(1000)
 
 // preparing returns a runner of such steps whose work is do, before a backend that never comes.
 func preparing(t testing.TB, do func(ctx context.Context, s step) error, steps ...step) *Runner {
