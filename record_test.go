@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,6 +93,19 @@ func load(t *testing.T, url string) (stop func()) {
 	return stop
 }
 
+// recorded waits for the record, which is written once the pod is ready.
+func recorded(t *testing.T, by *program) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; pause(t.Context()) {
+		if _, err := os.Stat(filepath.Join(by.runtime, "pilotlight", "warm.json")); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was recorded")
+		}
+	}
+}
+
 // again starts Pilotlight in the runtime folder of one that was killed and returns what it took to be ready.
 func again(t *testing.T, killed *program, p ports, config string) (*program, time.Duration) {
 	t.Helper()
@@ -124,6 +139,9 @@ func TestAKilledPilotlightIsReadyAgainBesideAWarmBackend(t *testing.T) {
 			whole := time.Since(began)
 			full := server.synthetic.Swap(0)
 			load(t, "http://"+p.data+"/v2/models/m/infer")
+			if record {
+				recorded(t, first)
+			}
 			kill(first)
 			second, took := again(t, first, p, config)
 			t.Logf("first start %v with %d requests, restart %v with %d", whole, full, took, server.synthetic.Load())

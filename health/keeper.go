@@ -171,8 +171,11 @@ func (k *Keeper) UsersFailing(failing bool, text string) {
 // warmthCodes are the conditions that a run of the plan settles.
 var warmthCodes = []Code{
 	CodeBackendUnreachable, CodeModelNotLoaded, CodeNotRecognised, CodeWaitingForCalm, CodeWarmFailed, CodeWarmedNothing, CodeNotConverged, CodeGPUTimeSpent, CodeOptionalFailed, CodeWorkersUnknown, CodeCredentialsRefused,
-	CodeBackendLost, CodeBackendRestarted, CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen,
+	CodeBackendLost, CodeBackendRestarted,
 }
+
+// serviceCodes are those that come up while users are served. A run settles them as well, unless it has let users in before its end.
+var serviceCodes = []Code{CodeCheckFailed, CodeUsersFailing, CodeStalled, CodeFatalBackend, CodeBreakerOpen}
 
 // cycle makes one backend warm, then follows it until it is lost, a new warm-up is asked for, or ctx ends.
 func (k *Keeper) cycle(ctx context.Context) {
@@ -260,16 +263,31 @@ func (k *Keeper) accept(found []ModelWarmth) {
 
 		return
 	}
-	for _, code := range warmthCodes {
-		machine.Clear("", code)
-	}
+	// Users may be let in before the plan's end, see ModelEnded. What they, the breaker and the checks have found since has the last word.
+	state := machine.Snapshot().Backend.State
+	serving := state.Serves() || state == Unhealthy
+	k.clear("", serving)
 	for _, model := range found {
 		k.settle(model)
 		if !model.State.Serves() && k.settings.WarmModel != nil && k.spawn != nil {
 			k.spawn(func(ctx context.Context) { k.warmModel(ctx, model.Name, firstRetry) })
 		}
 	}
-	k.move("", Ready, "warm")
+	if !serving {
+		k.move("", Ready, "warm")
+	}
+}
+
+// clear clears the conditions of a scope that a run of the plan settles.
+func (k *Keeper) clear(scope string, serving bool) {
+	for _, code := range warmthCodes {
+		k.settings.Machine.Clear(scope, code)
+	}
+	if !serving {
+		for _, code := range serviceCodes {
+			k.settings.Machine.Clear(scope, code)
+		}
+	}
 }
 
 // observe turns what the watch saw into moves. What takes time is started with spawn, since the watch waits for this to return.

@@ -83,9 +83,7 @@ func (k *Keeper) warmModel(ctx context.Context, model string, first time.Duratio
 // settle puts a model into the state in which the plan has left it, with nothing but the conditions that the plan found. The caller holds mu.
 func (k *Keeper) settle(model ModelWarmth) {
 	machine := k.settings.Machine
-	for _, code := range warmthCodes {
-		machine.Clear(model.Name, code)
-	}
+	k.clear(model.Name, false)
 	if model.Code != "" {
 		machine.Raise(model.Name, model.Code, model.Text)
 	}

@@ -3,6 +3,7 @@ package health_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,30 @@ func TestC29ModelNeedNotWaitForAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheBreakerHasTheLastWordOnceUsersWereLetIn opens the breaker between the moment at which the last model is warm and the end of the plan.
+func TestTheBreakerHasTheLastWordOnceUsersWereLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := health.ModelWarmth{ModelConfig: health.ModelConfig{Name: "m", Required: true}, State: health.Ready}
+		s := newStage(t, func(s *stage, _ *health.KeeperSettings) {
+			s.warmIn = 10 * time.Second
+			s.warm = func(int) ([]health.ModelWarmth, error) { return []health.ModelWarmth{model}, nil }
+		})
+		s.after(2*time.Second, health.Warming)
+		s.keeper.ModelsFound([]health.ModelConfig{model.ModelConfig})
+		s.keeper.ModelEnded(model)
+		s.after(0, health.Ready)
+		s.keeper.Opened(health.CodeFatalBackend, "poisoned")
+		s.after(30*time.Second, health.Unhealthy) // the plan has ended long ago
+		if codes := s.machine.Snapshot().Codes(); !slices.Contains(codes, health.CodeFatalBackend) {
+			t.Errorf("the conditions are %v", codes)
+		}
+		s.keeper.Healed("a synthetic request passed")
+		s.after(0, health.Ready)
+		s.keeper.UsersFailing(true, "60 % fail")
+		s.after(time.Minute, health.Degraded)
+	})
 }
 
 // TestOneModelIsWarmedAgainBesideTheOthers has two models, of which the pod requires one.
