@@ -29,14 +29,11 @@ FUZZTIME ?= 60s
 # About as long, for the model of the queue.
 QUEUE_CHECKS ?= 40000
 .PHONY: fuzz
-fuzz: fuzz-answers ## let fuzzers look for requests and answers that mean two things, and compare the queue with its model
-	go test ./proxy -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(FUZZTIME)
-
-# What CI runs of it: the model of requests still has to be taught where net/http's server forgives more than its parser.
-.PHONY: fuzz-answers
-fuzz-answers:
+fuzz: ## let fuzzers look for requests, paths and answers that mean two things, and compare the queue with its model
 	go test ./proxy/upstream -run '^$$' -fuzz '^FuzzAnswer$$' -fuzztime $(FUZZTIME)
 	go test ./proxy -run '^$$' -fuzz '^FuzzAnswer$$' -fuzztime $(FUZZTIME)
+	go test ./proxy -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(FUZZTIME)
+	go test ./proxy -run '^$$' -fuzz '^FuzzPath$$' -fuzztime $(FUZZTIME)
 	go test ./proxy -run TestQueueBehavesLikeItsModel -timeout 10m -rapid.checks=$(QUEUE_CHECKS)
 
 .PHONY: fuzz-pages

@@ -2,16 +2,15 @@ package proxy
 
 import (
 	"net/http"
-	"path"
 	"strings"
 )
 
 // DenyPaths returns what [Settings.Denied] may be for a list that somebody wrote: paths in which * stands for any characters, slashes too, since
-// a name in a path may hold slashes once it is decoded. Paths are compared decoded and with dots and doubled slashes resolved.
+// a name in a path may hold slashes once it is decoded.
 func DenyPaths(patterns []string) func(path string) bool {
-	return func(decoded string) bool {
+	return func(path string) bool {
 		for _, pattern := range patterns {
-			if matches(pattern, decoded) {
+			if matches(pattern, path) {
 				return true
 			}
 		}
@@ -44,20 +43,10 @@ func (h *Handler) denied(r *http.Request) bool {
 	if h.settings.Denied == nil {
 		return false
 	}
-	decoded := r.URL.Path
-	if !strings.HasPrefix(decoded, "/") {
-		decoded = "/" + decoded
-	}
-	clean := path.Clean(decoded)
-	if h.settings.Denied(clean) || (clean != decoded && h.settings.Denied(decoded)) {
-		return true
-	}
-	// To net/http # is a character like any other, to some servers the path ends there.
-	if strings.Contains(r.RequestURI, "#") {
-		begin, _, _ := strings.Cut(decoded, "#")
-
-		return h.settings.Denied(path.Clean(begin))
+	path, _, _ := strings.Cut(target(r, ""), "?")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
 	}
 
-	return false
+	return mayBe(path, h.settings.Denied, readings)
 }

@@ -64,6 +64,8 @@ func TestDeniedPathsAreSeenThroughEveryDisguise(t *testing.T) {
 			"/x/../v2/repository/models/m/load", "/../v2/repository/models/m/load", "/v2/repository/models/m/load/x/..", "/v2/%2e%2e/v2/repository/models/m/load", "/v2/%2E/repository/models/m/load",
 			"/v2%2Frepository%2fmodels/m/load", "/v2/repository/models/a%2Fb/load", "/v2/repository/models/m/%6c%6Fad", "/v2/repository/models/x%2F..%2F..%2F../load",
 			"/v2/repository/models/m/load#", "/v2/repository/models/m/load#/../../index", "http://other/v2/repository/models/m/load",
+			"/v2/x%23/../repository/models/m/load#y", "/v2/repository/models/m/load;a=b", "/v2;/repository;a=b/models/m/load;c/", "/x/..;/v2/repository/models/m/load", "/v2//../repository/models/m/../load",
+			"//v2/repository/models/x/../../../load", "/v2/repository/x/../../../load/",
 		} {
 			_, answers := r.raw(t, "POST "+target+" HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
 			res, err := http.ReadResponse(answers, nil)
@@ -77,7 +79,7 @@ func TestDeniedPathsAreSeenThroughEveryDisguise(t *testing.T) {
 	}
 	r := socketRig(t, backend, func(s *Settings, _ *GateSettings) { s.Denied = DenyPaths([]string{"/v2/repository/*/load"}) })
 	passing(r.gate)
-	for i, target := range []string{"/v2/repository/models/m/loaf", "/v2/repository/models/m/load/x", "//v2/repository/models/m/%2E/loaf", "/v2/repository/models/m/load%23/loaf", "/v2/repository/index"} {
+	for i, target := range []string{"/v2/repository/models/m/loaf", "/v2/repository/models/m/load/x", "//v2/repository/models/m/%2E/loaf", "/v2/repository/models/m/load%23/loaf", "/v2/repository/models/m/load%3b", "/v2/repository/models/m/load%252f", "/v2/repository/index"} {
 		_, answers := r.raw(t, "POST "+target+" HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
 		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 204 ") || arrived.Load() != int64(i+1) {
 			t.Errorf("%s: %q, %v, %d arrived", target, line, err, arrived.Load())

@@ -48,7 +48,7 @@ func fitHost(host string) bool {
 	name, port, _ := strings.Cut(host, ":")
 	if address, after, ok := strings.Cut(host, "]"); ok {
 		name, port, _ = strings.Cut(after, ":")
-		if name != "" || !strings.HasPrefix(address, "[") || strings.Trim(address[1:], "0123456789abcdefABCDEF:.") != "" {
+		if name != "" || len(address) < len("[:") || address[0] != '[' || strings.Trim(address[1:], "0123456789abcdefABCDEF:.") != "" {
 			return false
 		}
 	}

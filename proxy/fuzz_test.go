@@ -25,11 +25,11 @@ type fuzzRig struct {
 	log     *noted
 }
 
-func newFuzzRig(f *testing.F, transport Transport) *fuzzRig {
+func newFuzzRig(f *testing.F, transport Transport, denied func(path string) bool) *fuzzRig {
 	f.Helper()
 	r := &fuzzRig{front: memnet.Listen(), log: &noted{}}
 	settings := defaultSettings()
-	settings.Backend, settings.Transport, settings.Logger = tcp("backend:80"), transport, slog.New(r.log)
+	settings.Backend, settings.Transport, settings.Denied, settings.Logger = tcp("backend:80"), transport, denied, slog.New(r.log)
 	settings.Timeouts.FirstByte, settings.Timeouts.StreamIdle = 3e9, 3e9 // a wait for the backend is a fault here: it answers at once
 	settings.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		return r.backend.DialContext(ctx, network, address)
@@ -130,7 +130,7 @@ func FuzzRequest(f *testing.F) {
 			f.Add([]byte(r.call.http1()))
 		}
 	}
-	r := newFuzzRig(f, Direct)
+	r := newFuzzRig(f, Direct, nil)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		recorder := r.begin(own)
 		r.client(t, text, true)
@@ -165,7 +165,7 @@ func FuzzAnswer(f *testing.F) {
 			f.Add([]byte(r.answer), false)
 		}
 	}
-	r := newFuzzRig(f, Direct)
+	r := newFuzzRig(f, Direct, nil)
 	f.Fuzz(func(t *testing.T, text []byte, head bool) {
 		method := http.MethodGet
 		if head {

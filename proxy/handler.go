@@ -56,8 +56,8 @@ type Settings struct {
 	BackendTLS *tls.Config
 	// Forwarded says what becomes of the headers that tell where a request came from.
 	Forwarded Forwarded
-	// Denied names the paths that are refused whatever the state. It gets them decoded, most often with dots resolved and without a slash at the end, and where
-	// servers may differ in how they read a path, more than once for a request. Nil denies none. A gRPC method is a path as well.
+	// Denied names the paths that are refused whatever the state. It is asked about a path in each of the ways in which a server may read it: as it is written, and
+	// decoded, with dots and doubled slashes resolved, without parameters and so on, some or all of it. Nil denies none. A gRPC method is a path as well.
 	Denied func(path string) bool
 	// ReadyPaths names the paths by which the backend itself says that it is ready. They are refused while answer is false and passed on, never held, otherwise.
 	ReadyPaths func(path string) (answer func() bool, ok bool)

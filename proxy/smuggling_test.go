@@ -112,6 +112,7 @@ var hostile1 = []hostile{
 	{name: "two ports", bytes: "GET /a HTTP/1.1\r\nHost: h:80:81\r\n\r\n"},
 	{name: "address in brackets", bytes: "GET /a HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", want: "GET /a", has: []string{"host: [::1]:80"}},
 	{name: "a name in brackets", bytes: "GET /a HTTP/1.1\r\nHost: [h]:80\r\n\r\n"},
+	{name: "nothing in brackets", bytes: "GET /a HTTP/1.1\r\nHost: []:80\r\n\r\n"},
 	{name: "a bracket that is not closed", bytes: "GET /a HTTP/1.1\r\nHost: [::1\r\n\r\n"},
 	{name: "an empty host", bytes: "GET /a HTTP/1.1\r\nHost:\r\n\r\n", want: "GET /a"},
 	{name: "user in the host", bytes: "GET /a HTTP/1.1\r\nHost: u@h\r\n\r\n"},

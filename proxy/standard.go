@@ -130,7 +130,8 @@ func (h *Handler) newProxy(transport http.RoundTripper, to units.Address) *httpu
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = scheme, host
 			if text := target(p.In, to.Base); strings.HasPrefix(text, "//") {
-				p.Out.URL.RawQuery = p.In.URL.RawQuery // an opaque URL would begin with an authority
+				// An opaque URL would begin with an authority. In any other the bytes that RFC 3986 forbids in a path become escapes.
+				p.Out.URL.RawQuery = p.In.URL.RawQuery
 			} else {
 				p.Out.URL.Opaque, p.Out.URL.RawQuery, p.Out.URL.ForceQuery = text, "", false
 			}
