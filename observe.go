@@ -154,6 +154,7 @@ func (p *pilot) observe(o *telemetry.Observer) {
 	o.Set(telemetry.Connections, float64(p.handler.Connections().Open), "data")
 	observeHealth(o, p.machine.Snapshot())
 	observeBreaker(o, p.breaker.Snapshot())
+	observeXDS(o, p.publisher)
 	report := p.runner.Report()
 	observeWarmup(o, report)
 	p.tallies.observe(o, report)

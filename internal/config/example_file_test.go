@@ -20,7 +20,7 @@ func missing() []string {
 		"readiness.ready_after",
 		"telemetry.access_log", "telemetry.first_requests",
 		"warmup.gpu_time", "warmup.pressure", "warmup.record", "warmup.record_shapes",
-		"xds",
+		"xds.control_plane",
 	}
 }
 

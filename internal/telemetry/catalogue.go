@@ -62,6 +62,9 @@ const (
 	ShapeColdRate
 	SyntheticRequests
 
+	XDSStreams
+	XDSNACKs
+
 	ConfigReloads
 	SpansSent
 	SpansDropped
@@ -146,6 +149,9 @@ var catalogue = [...]Metric{
 		[]string{"purpose", "result"},
 		"Inferences that Pilotlight asked for by itself. Purpose is warmup or check, where a check of all required models counts once; result is answered, busy or failed. None of them is in a metric of users' requests.",
 	},
+
+	XDSStreams: {"pilotlight.xds.streams", Gauge, "{stream}", nil, "Streams of Envoy and gRPC clients that are open at xds.serve. There is no such series without it."},
+	XDSNACKs:   {"pilotlight.xds.nacks", Counter, "{nack}", []string{"resource"}, "Resources that such a client has refused, by kind: cluster, endpoint, listener or route. It goes on with those it had; the log has its reason."},
 
 	ConfigReloads:         {"pilotlight.config.reloads", Counter, "{reload}", []string{"result"}, "Reloads of the configuration: applied, refused or failed."},
 	SpansSent:             {"pilotlight.spans.sent", Counter, "{span}", nil, "Spans that a collector has taken."},
