@@ -10,7 +10,7 @@ export PILOTLIGHT_ONNXRUNTIME ?=
 
 .PHONY: help
 help: ## list what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: build
 build: ## write bin/pilotlight
@@ -46,6 +46,13 @@ clients: build ## run real clients against real servers, with Pilotlight in betw
 .PHONY: servers
 servers: build ## start real servers cold, with and without Pilotlight, and check what first users get
 	examples/servers/run $(or $(SERVERS),all) $(SERVERS_FLAGS)
+
+# A real one, taken from elsewhere if it is there already: make e2e-envoy ENVOY=/usr/bin/envoy
+ENVOY ?= $(CURDIR)/.cache/bench/envoy
+.PHONY: e2e-envoy
+e2e-envoy: ## run a real Envoy in front of Pilotlight, and check what users get while it warms, is sick and drains
+	[ -x "$(ENVOY)" ] || internal/bench/install.sh .cache/bench envoy
+	TEST_ENVOY="$(ENVOY)" go test -count=1 -v -run '^TestEnvoy' .
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run every linter

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long an answer may take.
-const patience = time.Second
+const patience = 5 * time.Second
 
 // told is an answer of the server, in either form of the protocol.
 type told struct {
