@@ -145,8 +145,8 @@ func envoyFollows(t *testing.T, flags []string) {
 	t.Helper()
 	const early = 20
 	front, control := &envoy{admin: freeAddress(t), users: freeAddress(t)}, &envoy{users: freeAddress(t)}
-	f := newFollowed(t, "", front.users)
-	front.run(t, printed(t, append([]string{"xds", "bootstrap", "envoy", "-c", f.config, "--admin", front.admin}, flags...)...))
+	f := newFollowed(t, freeAddress(t), front.users, "")
+	front.run(t, f.bootstrap(t, "envoy", append(flags, "--admin", front.admin)...))
 	control.run(t, control.plainBootstrap(f.backend.address))
 
 	// Cold: early requests are held, and none fails; without Pilotlight all do.

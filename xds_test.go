@@ -113,7 +113,7 @@ type followed struct {
 	backend *coldBackend
 }
 
-func newFollowed(tb testing.TB, xds, envoyListen string) *followed {
+func newFollowed(tb testing.TB, serve, envoyListen, more string) *followed {
 	tb.Helper()
 	f := &followed{ports: freePorts(tb), backend: newColdBackend(tb)}
 	f.config = f.configure(tb, fmt.Sprintf("type: http, workers: 1, http: '%s', grpc: '%s'", f.backend.address, f.backend.address), fmt.Sprintf(`
@@ -124,7 +124,7 @@ health: {interval: 200ms}
 circuit: {min_requests: 5, window: 5s, open_for: 200ms}
 drain: {settle: 30s, limit: 60s}
 xds: {serve: '%s', envoy: {listen: '%s'}%s}
-`, f.backend.sample, freeAddress(tb), envoyListen, xds))
+`, f.backend.sample, serve, envoyListen, more))
 	f.program = start(tb, "run", "-c", f.config)
 	f.program.line(`"port":"xds"`)
 
@@ -165,10 +165,17 @@ func (f *followed) held(tb testing.TB, n int) {
 	}
 }
 
-// dialXDS is a proxyless client with the bootstrap that pilotlight prints.
-func (f *followed) dialXDS(tb testing.TB) *grpc.ClientConn {
+// bootstrap is what pilotlight prints for a client.
+func (f *followed) bootstrap(tb testing.TB, client string, flags ...string) []byte {
 	tb.Helper()
-	resolver, err := xds.NewXDSResolverWithConfigForTesting(printed(tb, "xds", "bootstrap", "grpc", "-c", f.config))
+
+	return printed(tb, append([]string{"xds", "bootstrap", client, "-c", f.config}, flags...)...)
+}
+
+// dialXDS is a proxyless client with the bootstrap that pilotlight prints.
+func (f *followed) dialXDS(tb testing.TB, flags ...string) *grpc.ClientConn {
+	tb.Helper()
+	resolver, err := xds.NewXDSResolverWithConfigForTesting(f.bootstrap(tb, "grpc", flags...))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -205,7 +212,7 @@ func callsBecome(t *testing.T, conn *grpc.ClientConn, want codes.Code, when stri
 
 // TestC54AProxylessClientFollowsThePod has a gRPC client that knows nothing but the bootstrap.
 func TestC54AProxylessClientFollowsThePod(t *testing.T) {
-	f := newFollowed(t, "", ":0")
+	f := newFollowed(t, freeAddress(t), ":0", "")
 	conn := f.dialXDS(t)
 	early := make(chan error, 3)
 	for range cap(early) {
@@ -267,7 +274,7 @@ func (f *followed) sicken(tb testing.TB) {
 
 // TestACallThatWaitsForReadyIsMadeOnceThePodIsWarm has a pod that is left out until it is warm. The control is a call that does not wait.
 func TestACallThatWaitsForReadyIsMadeOnceThePodIsWarm(t *testing.T) {
-	f := newFollowed(t, ", serve_while_warming: omit", ":0")
+	f := newFollowed(t, freeAddress(t), ":0", ", serve_while_warming: omit")
 	conn := f.dialXDS(t)
 	if err := invoke(conn); status.Code(err) != codes.Unavailable {
 		t.Errorf("a call that does not wait: got %v", err)
@@ -285,8 +292,40 @@ func TestACallThatWaitsForReadyIsMadeOnceThePodIsWarm(t *testing.T) {
 	}
 }
 
+// TestXDSOverTLSAndASocket has clients that reach the server in other ways than over plain TCP; Envoy too where there is one.
+func TestXDSOverTLSAndASocket(t *testing.T) {
+	folder := t.TempDir()
+	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	certify(t, "pilotlight", cert, key)
+	for name, row := range map[string]struct {
+		serve, more string
+		flags       []string
+	}{
+		"TLS with client certificates": {freeAddress(t), fmt.Sprintf(", tls: {cert: '%s', key: '%s', client_ca: '%s'}", cert, key, cert), []string{"--ca", cert, "--cert", cert, "--key", key}},
+		"a Unix socket":                {"unix:" + filepath.Join(folder, "xds.sock"), "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			front := &envoy{users: freeAddress(t)}
+			f := newFollowed(t, row.serve, front.users, row.more)
+			f.backend.start(t)
+			until(t, f.readyz(), http.StatusOK)
+			callsBecome(t, f.dialXDS(t, row.flags...), codes.OK, "over it")
+			if os.Getenv(envoyProgram) == "" {
+				return
+			}
+			front.run(t, f.bootstrap(t, "envoy", append(row.flags, "--admin", "")...))
+			if status, body := front.predict(); status != http.StatusOK {
+				t.Errorf("envoy: got %d %s", status, body)
+			}
+			if logged := front.logged(); logged != "" {
+				t.Errorf("envoy warns: %s", logged)
+			}
+		})
+	}
+}
+
 func TestXDSMetricsAreThereOnlyWithXDS(t *testing.T) {
-	f := newFollowed(t, "", ":0")
+	f := newFollowed(t, freeAddress(t), ":0", "")
 	if _, page := get(t, "http://"+f.health+"/metrics"); !strings.Contains(page, `pilotlight_xds_nacks_total{resource="cluster"} 0`) || !strings.Contains(page, "pilotlight_xds_streams 0") {
 		t.Errorf("got %s", page)
 	}
