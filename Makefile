@@ -47,12 +47,12 @@ clients: build ## run real clients against real servers, with Pilotlight in betw
 servers: build ## start real servers cold, with and without Pilotlight, and check what first users get
 	examples/servers/run $(or $(SERVERS),all) $(SERVERS_FLAGS)
 
-# A real one, taken from elsewhere if it is there already: make e2e-envoy ENVOY=/usr/bin/envoy
-ENVOY ?= $(CURDIR)/.cache/bench/envoy
+# Where a real Envoy is, or is put if it is not there yet.
+ENVOY_FOLDER ?= $(CURDIR)/.cache/bench
 .PHONY: e2e-envoy
 e2e-envoy: ## run a real Envoy in front of Pilotlight, and check what users get while it warms, is sick and drains
-	[ -x "$(ENVOY)" ] || internal/bench/install.sh .cache/bench envoy
-	TEST_ENVOY="$(ENVOY)" go test -count=1 -v -run '^TestEnvoy' .
+	[ -x "$(ENVOY_FOLDER)/envoy" ] || internal/bench/install.sh "$(ENVOY_FOLDER)" envoy
+	TEST_ENVOY="$(ENVOY_FOLDER)/envoy" go test -count=1 -v -run 'TestEnvoy|TestXDS' .
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run every linter

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -85,7 +86,12 @@ func (e *envoy) stat(t *testing.T, name string) string {
 // becomes waits until a statistic has a value, for at most two seconds.
 func (e *envoy) becomes(t *testing.T, name, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Second); e.stat(t, name) != want; pause(t.Context()) {
+	e.becomesWithin(t, 2*time.Second, name, want)
+}
+
+func (e *envoy) becomesWithin(t *testing.T, limit time.Duration, name, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); e.stat(t, name) != want; pause(t.Context()) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: got %q, want %q", name, e.stat(t, name), want)
 		}
@@ -208,6 +214,16 @@ func envoyFollows(t *testing.T, flags []string) {
 	}
 	if _, page := get(t, "http://"+f.health+"/metrics"); !strings.Contains(page, "pilotlight_xds_streams 1") || strings.Contains(refusals(page), "} 1") {
 		t.Errorf("metrics: %s", refusals(page))
+	}
+
+	// Another life: Envoy comes back with the version of this one, after a pause of its own.
+	f.program.signal(syscall.SIGKILL)
+	f.program.exit()
+	f.program = start(t, "run", "-c", f.config)
+	until(t, f.readyz(), http.StatusOK)
+	front.becomesWithin(t, 30*time.Second, "cluster.pilotlight.membership_healthy", "1")
+	if status, body := front.predict(); status != http.StatusOK {
+		t.Errorf("after a restart of Pilotlight: got %d %s", status, body)
 	}
 }
 
