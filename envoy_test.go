@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // envoyProgram names the environment variable with the path of a real Envoy, without which its tests are skipped: "make e2e-envoy" sets it.
@@ -168,10 +171,18 @@ func envoyFollows(t *testing.T, flags []string) {
 		}()
 	}
 	stream := later(t, "http://"+front.users+"/stream")
-	f.held(t, early+1)
+	conn, err := grpc.NewClient("passthrough:///"+front.users, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	call := make(chan error, 1)
+	go func() { call <- invoke(conn) }()
+	const held = early + 2
+	f.held(t, held)
 	front.becomes(t, "cluster.pilotlight.membership_healthy", "1")
-	front.becomes(t, "cluster.pilotlight.circuit_breakers.default.remaining_rq", fmt.Sprint(8+100-early-1))
-	front.becomes(t, "cluster.pilotlight.circuit_breakers.default.remaining_cx", fmt.Sprint(20000-early-1))
+	front.becomes(t, "cluster.pilotlight.circuit_breakers.default.remaining_rq", fmt.Sprint(8+100-held))
+	front.becomes(t, "cluster.pilotlight.circuit_breakers.default.remaining_cx", fmt.Sprint(20000-held))
 	for range early {
 		if status, body := control.predict(); status != http.StatusServiceUnavailable {
 			t.Errorf("without Pilotlight: got %d %s, so that the rest proves nothing", status, body)
@@ -182,6 +193,9 @@ func envoyFollows(t *testing.T, flags []string) {
 		if got := <-answers; got.status != http.StatusOK || got.body != `{"y":1}` {
 			t.Errorf("an early request: got %+v", got)
 		}
+	}
+	if err := <-call; err != nil {
+		t.Errorf("an early gRPC call: %v", err)
 	}
 	<-f.backend.begun
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
-	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/xds"
 )
@@ -81,15 +80,4 @@ func (p *pilot) publish(ctx context.Context, listener net.Listener, data net.Add
 	}
 
 	return err
-}
-
-func observeXDS(o *telemetry.Observer, publisher *xds.Publisher) {
-	if publisher == nil {
-		return
-	}
-	streams, refused := publisher.Counts()
-	o.Set(telemetry.XDSStreams, float64(streams))
-	for resource, n := range refused {
-		o.Set(telemetry.XDSNACKs, float64(n), resource)
-	}
 }
