@@ -10,7 +10,7 @@ export PILOTLIGHT_ONNXRUNTIME ?=
 
 .PHONY: help
 help: ## list what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: build
 build: ## write bin/pilotlight
@@ -47,6 +47,13 @@ clients: build ## run real clients against real servers, with Pilotlight in betw
 .PHONY: servers
 servers: build ## start real servers cold, with and without Pilotlight, and check what first users get
 	examples/servers/run $(or $(SERVERS),all) $(SERVERS_FLAGS)
+
+# Where a real Envoy is, or is put if it is not there yet.
+ENVOY_FOLDER ?= $(CURDIR)/.cache/bench
+.PHONY: e2e-envoy
+e2e-envoy: ## run a real Envoy in front of Pilotlight, and check what users get while it warms, is sick and drains
+	[ -x "$(ENVOY_FOLDER)/envoy" ] || internal/bench/install.sh "$(ENVOY_FOLDER)" envoy
+	TEST_ENVOY="$(ENVOY_FOLDER)/envoy" go test -count=1 -v -run 'TestEnvoy|TestXDS' .
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run every linter

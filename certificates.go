@@ -10,9 +10,10 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 )
 
-// certificates are what the data port shows to clients. A client that connects makes us look whether the files have changed, at most once in a while, so
+// certificates are what a port shows to clients. A client that connects makes us look whether the files have changed, at most once in a while, so
 // that a rotated certificate needs no restart; files that cannot be used change nothing.
 type certificates struct {
+	key    string // of the configuration
 	files  config.ServerTLSConfig
 	logger *slog.Logger
 
@@ -25,13 +26,13 @@ type certificates struct {
 // lookAgain is the least time between two looks at the files. Kubernetes takes about a minute to bring a changed Secret.
 const lookAgain = time.Second
 
-func newCertificates(files config.ServerTLSConfig, logger *slog.Logger) (*certificates, error) {
+func newCertificates(key string, files config.ServerTLSConfig, logger *slog.Logger) (*certificates, error) {
 	loaded, sum, err := files.Load()
 	if err != nil {
 		return nil, err
 	}
 
-	return &certificates{files: files, logger: logger, present: loaded, seen: sum, looked: time.Now()}, nil
+	return &certificates{key: key, files: files, logger: logger, present: loaded, seen: sum, looked: time.Now()}, nil
 }
 
 // server returns the server's side of TLS, nil if there is none.
@@ -61,12 +62,12 @@ func (c *certificates) current() *tls.Config {
 	}
 	c.seen = sum
 	if err != nil {
-		c.logger.Error("the changed files of listen.tls cannot be used, the old ones stay in force", "error", err)
+		c.logger.Error("the changed files of a certificate cannot be used, the old ones stay in force", "key", c.key, "error", err)
 
 		return c.present
 	}
 	c.present = loaded
-	c.logger.Info("the certificate of the data port was read again", "file", c.files.Cert)
+	c.logger.Info("a certificate was read again", "key", c.key, "file", c.files.Cert)
 
 	return c.present
 }

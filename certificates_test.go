@@ -103,7 +103,7 @@ func TestTLSOnBothSides(t *testing.T) {
 
 	// A certificate that does not fit the key changes nothing, and is said once.
 	certify(t, "second", in("cert.pem"), in("other.key"))
-	const refusal = "the changed files of listen.tls cannot be used"
+	const refusal = "the changed files of a certificate cannot be used"
 	deadline := time.Now().Add(30 * time.Second)
 	for !strings.Contains(pilotlight.printed(), refusal) {
 		if got := shown(t, p.data); got != "first" || time.Now().After(deadline) {

@@ -86,6 +86,13 @@ func TestInANamespace(t *testing.T) {
 		t.Errorf("connected after %v: nothing swallowed the call, so this proves nothing", took)
 	}
 
+	absent := map[string][]string{"IPv6 only": {"127.0.0.1", "0.0.0.0"}, "IPv4 only": {"::"}}[os.Getenv(inNamespace)]
+	snapshot := string(printed(t, "xds", "snapshot"))
+	for _, literal := range absent {
+		if strings.Contains(snapshot, literal) {
+			t.Errorf("%s in what would be served over xDS: %s", literal, snapshot)
+		}
+	}
 	p := ports{data: at("19000"), health: at("19001"), admin: "localhost:19002"}
 	pilotlight := start(t, "run", "--backend", "localhost:"+port, "--data", ":19000", "--health", ":19001", "--admin", "localhost:19002")
 	if line := pilotlight.line("listening"); !strings.Contains(line, "[::]:19000") {

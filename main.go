@@ -15,7 +15,7 @@ import (
 )
 
 // cli is the table of contents: each command is a struct in a file of its own name. What "run" runs is a pilot: pilot.go wires the rooms,
-// bridges.go is what they ask of one another, observe.go what is told of them, serve.go runs them, drain.go is how they leave, reload.go what may change in between.
+// bridges.go is what they ask of one another, observe.go what is told of them, serve.go runs them, publish.go what Envoy and gRPC clients are told of them, drain.go is how they leave, reload.go what may change in between.
 type cli struct {
 	Run      runCmd      `cmd:"" help:"Stand in front of a backend: warm it, hold early requests, forward the rest."`
 	Warm     warmCmds    `cmd:"" help:"Warm a backend once, or import what warms another server."`
@@ -23,6 +23,7 @@ type cli struct {
 	Validate validateCmd `cmd:"" help:"Check a configuration and print it with every \"auto\" resolved."`
 	Probe    probeCmd    `cmd:"" help:"Ask the Pilotlight of this pod how it is, as an exec probe does: one line, exit code 0 or 1."`
 	Drain    drainCmd    `cmd:"" help:"Let the Pilotlight of this pod begin to drain, as a preStop hook does."`
+	XDS      xdsCmd      `cmd:"" help:"Show what Envoy and gRPC clients in the same pod are told." name:"xds"`
 	Onnx     onnxCmd     `cmd:"" help:"Serve ONNX models by the Open Inference Protocol."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON schema of the configuration."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

@@ -22,6 +22,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
+	"github.com/pilotlight-proxy/pilotlight/xds"
 )
 
 // tallies counts what no room keeps count of, for metrics.
@@ -155,6 +156,7 @@ func (p *pilot) observe(o *telemetry.Observer) {
 	o.Set(telemetry.Connections, float64(p.handler.Connections().Open), "data")
 	observeHealth(o, p.machine.Snapshot())
 	observeBreaker(o, p.breaker.Snapshot())
+	observeXDS(o, p.publisher)
 	report := p.runner.Report()
 	observeWarmup(o, report)
 	p.tallies.observe(o, report)
@@ -200,6 +202,18 @@ func observeBreaker(o *telemetry.Observer, breaker circuit.Snapshot) {
 		o.Flag(telemetry.BreakerState, breaker.State == state, state.String())
 	}
 	o.Set(telemetry.BreakerOldest, breaker.OldestInFlight.Std().Seconds())
+}
+
+// observeXDS tells nothing where nobody is told anything over xDS.
+func observeXDS(o *telemetry.Observer, publisher *xds.Publisher) {
+	if publisher == nil {
+		return
+	}
+	streams, refused := publisher.Counts()
+	o.Set(telemetry.XDSStreams, float64(streams))
+	for resource, n := range refused {
+		o.Set(telemetry.XDSNACKs, float64(n), resource)
+	}
 }
 
 func observeWarmup(o *telemetry.Observer, report warmup.Report) {

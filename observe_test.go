@@ -60,6 +60,7 @@ func TestThePageOfMetricsIsTheOneOfTheDocs(t *testing.T) {
 	}
 	p := idlePilot(t, func(c *config.Config) {
 		c.Telemetry.Traces.OTLP = units.Address{Network: "tcp", Host: "localhost:1"}
+		c.XDS.Serve = units.Listen{Network: "tcp", Host: "localhost:0"}
 		c.Models = []health.ModelConfig{{Name: "m", Required: true}}
 	})
 	p.machine.Raise("m", health.CodeWarmFailed, "no")

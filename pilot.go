@@ -20,6 +20,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
+	"github.com/pilotlight-proxy/pilotlight/xds"
 )
 
 // pilot is one running Pilotlight: the rooms, wired. Rooms know each other by the functions given here and by nothing else.
@@ -44,6 +45,7 @@ type pilot struct {
 	breaker     *circuit.Breaker
 	handler     *proxy.Handler
 	telemetry   *telemetry.Telemetry
+	publisher   *xds.Publisher // nil: nobody is told
 	tallies     tallies
 	live        liveShapes
 	pathways    pathways
@@ -84,7 +86,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	}
 	backendTLS, err := c.Backend.TLS.Load()
 	if err == nil && !c.Listen.TLS.IsZero() {
-		p.secure, err = newCertificates(c.Listen.TLS, logger)
+		p.secure, err = newCertificates("listen.tls", c.Listen.TLS, logger)
 	}
 	if err == nil {
 		err = errors.Join(p.wireTelemetry(backendTLS), p.wireWarmup(backendTLS))
@@ -97,7 +99,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	p.wireHealth()
 	p.wireProxy(backendTLS)
 	p.wirePorts()
-	if err := p.telemetry.Observe(p.observe); err != nil {
+	if err := errors.Join(p.wireXDS(), p.telemetry.Observe(p.observe)); err != nil {
 		p.close()
 
 		return nil, err

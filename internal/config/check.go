@@ -20,7 +20,7 @@ func (d *document) check(c *Config) {
 		d.reportf("version", "expected %d, got %d: this program reads no other version", Version, c.Version)
 	}
 	d.checkBackend(c.Backend, c.Warmup.Sample != "")
-	d.checkListen(c.Listen, c.Backend)
+	d.checkListen(c)
 	d.checkNumbers(c)
 	d.checkTLS(c)
 	models := make([]string, 0, len(c.Models))
@@ -29,6 +29,7 @@ func (d *document) check(c *Config) {
 	}
 	d.checkNames("models", "name", models)
 	d.checkSteps(c.Warmup.Steps)
+	d.checkXDS(c)
 	d.checkTelemetry(c.Telemetry)
 }
 
@@ -173,8 +174,9 @@ func (d *document) checkHeader(name string, h HeaderConfig) {
 	}
 }
 
-func (d *document) checkListen(l ListenConfig, b BackendConfig) {
-	if !l.Admin.Loopback() {
+func (d *document) checkListen(c *Config) {
+	l, b := c.Listen, c.Backend
+	if !l.Admin.IsZero() && !l.Admin.Loopback() {
 		d.reportf("listen.admin", "expected a loopback address such as localhost:9002 or unix:/path, got %s: what it answers is not for other machines", l.Admin)
 	}
 	for i, denied := range l.Deny {
@@ -183,20 +185,7 @@ func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 			d.reportf(fmt.Sprintf("listen.deny[%d]", i), "expected a decoded path such as /v2/repository/*/load, with no slash at its end and no query, got %q", denied)
 		}
 	}
-	type ourListen struct {
-		path   string
-		listen units.Listen
-	}
-	ours := make([]ourListen, 0, 3+len(l.Extra))
-	ours = append(ours, ourListen{"listen.data", l.Data}, ourListen{"listen.health", l.Health}, ourListen{"listen.admin", l.Admin})
-	for i, extra := range l.Extra {
-		path := fmt.Sprintf("listen.extra[%d].address", i)
-		if extra.Address.IsZero() {
-			d.reportf(path, "is missing, expected :port, host:port, [v6]:port or unix:/path")
-		} else {
-			ours = append(ours, ourListen{path, extra.Address})
-		}
-	}
+	ours := d.ourListens(c)
 	for i, one := range ours {
 		for _, other := range ours[:i] {
 			if clash(one.listen, other.listen) {
@@ -209,6 +198,30 @@ func (d *document) checkListen(l ListenConfig, b BackendConfig) {
 			}
 		}
 	}
+}
+
+// ourListen is where we listen, or Envoy beside us does because we tell it to.
+type ourListen struct {
+	path   string
+	listen units.Listen
+}
+
+// ourListens lists them, and reports those that are missing.
+func (d *document) ourListens(c *Config) []ourListen {
+	all := []ourListen{{"listen.data", c.Listen.Data}, {"listen.health", c.Listen.Health}, {"listen.admin", c.Listen.Admin}}
+	for i, extra := range c.Listen.Extra {
+		all = append(all, ourListen{fmt.Sprintf("listen.extra[%d].address", i), extra.Address})
+	}
+	for _, one := range all {
+		if one.listen.IsZero() {
+			d.reportf(one.path, "is missing, expected :port, host:port, [v6]:port or unix:/path")
+		}
+	}
+	if !c.XDS.Serve.IsZero() {
+		all = append(all, ourListen{"xds.serve", c.XDS.Serve}, ourListen{"xds.envoy.listen", c.XDS.Envoy.Listen})
+	}
+
+	return slices.DeleteFunc(all, func(one ourListen) bool { return one.listen.IsZero() })
 }
 
 // clash says whether the second of two listeners must fail.

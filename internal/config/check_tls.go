@@ -13,6 +13,10 @@ func (d *document) checkTLS(c *Config) {
 		_, _, err := c.Listen.TLS.Load()
 		report("listen.tls", err)
 	}
+	if !c.XDS.TLS.IsZero() {
+		_, _, err := c.XDS.TLS.Load()
+		report("xds.tls", err)
+	}
 	_, err := c.Backend.TLS.Load()
 	report("backend.tls", err)
 }

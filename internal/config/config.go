@@ -43,6 +43,8 @@ type Config struct {
 	Circuit circuit.Config `yaml:"circuit"`
 	// Drain is how Pilotlight leaves.
 	Drain DrainConfig `yaml:"drain"`
+	// XDS is what Envoy and gRPC clients in the same pod are told.
+	XDS XDSConfig `yaml:"xds"`
 	// Telemetry is what Pilotlight says about itself.
 	Telemetry telemetry.Config `yaml:"telemetry"`
 }
@@ -63,6 +65,7 @@ func Default() *Config {
 		Health:      health.DefaultConfig(),
 		Circuit:     circuit.DefaultConfig(),
 		Drain:       DefaultDrain(),
+		XDS:         DefaultXDS(),
 		Telemetry:   telemetry.DefaultConfig(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
+	"github.com/pilotlight-proxy/pilotlight/xds"
 )
 
 func TestEnumsSpeakTheirWords(t *testing.T) {
@@ -20,6 +21,7 @@ func TestEnumsSpeakTheirWords(t *testing.T) {
 	walk(t, proxy.HeldPolicyValues(), "finish", "refuse")
 	walk(t, proxy.TransportValues(), "direct", "standard")
 	walk(t, proxy.TargetValues(), "http", "grpc")
+	walk(t, xds.WhileWarmingValues(), "hold", "omit")
 	walk(t, telemetry.LogLevelValues(), "debug", "info", "warn", "error")
 	walk(t, telemetry.LogFormatValues(), "auto", "text", "json")
 	walk(t, telemetry.ProtocolValues(), "grpc", "http")

@@ -19,7 +19,7 @@ func missing() []string {
 		"load_reports",
 		"telemetry.access_log", "telemetry.first_requests",
 		"warmup.record_shapes",
-		"xds",
+		"xds.control_plane",
 	}
 }
 

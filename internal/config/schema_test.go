@@ -18,6 +18,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/proxy"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
+	"github.com/pilotlight-proxy/pilotlight/xds"
 )
 
 // schemaFile is relative to the root of the repository, where TestSchemaIsFresh goes.
@@ -104,7 +105,7 @@ func TestSchemaPatternsAgreeWithTheParsers(t *testing.T) {
 		units.DurationPattern: {"0", "0s", "30s", "1h30m", "1.5ms", "3µs"},
 		units.SizePattern:     {"0", "64KiB", "1.5GB"},
 		units.AddressPattern:  {"", "localhost:8000", "[::1]:80", "http://h:80/base", "https://h", "unix:/run/x", "unix:///run/x"},
-		units.ListenPattern:   {":9000", "localhost:9002", "[::]:1", "unix:/run/x"},
+		units.ListenPattern:   {"", ":9000", "localhost:9002", "[::]:1", "unix:/run/x"},
 	} {
 		for _, text := range texts {
 			if !regexp.MustCompile(pattern).MatchString(text) {
@@ -125,7 +126,7 @@ func generateSchema(t *testing.T) *jsonschema.Schema {
 		Anonymous: true, DoNotReference: true, RequiredFromJSONSchemaTags: true, FieldNameTag: "yaml",
 		Mapper: func(of reflect.Type) *jsonschema.Schema { return scalarSchema(t, of) },
 	}
-	for _, room := range []string{"./internal/config", "./proxy", "./health", "./circuit", "./warmup", "./internal/telemetry"} {
+	for _, room := range []string{"./internal/config", "./proxy", "./health", "./circuit", "./warmup", "./internal/telemetry", "./xds"} {
 		if err := reflector.AddGoComments("github.com/pilotlight-proxy/pilotlight", room); err != nil {
 			t.Fatal(err)
 		}
@@ -160,6 +161,7 @@ func enums() map[reflect.Type][]any {
 		reflect.TypeFor[warmup.Order]():          words(warmup.OrderValues()),
 		reflect.TypeFor[warmup.Endpoint]():       words(warmup.EndpointValues()),
 		reflect.TypeFor[warmup.Trigger]():        words(warmup.TriggerValues()),
+		reflect.TypeFor[xds.WhileWarming]():      words(xds.WhileWarmingValues()),
 		reflect.TypeFor[IdleUnload]():            words(IdleUnloadValues()),
 	}
 }

@@ -66,6 +66,9 @@ const (
 	SyntheticRequests
 	ColdHits
 
+	XDSStreams
+	XDSNACKs
+
 	ConfigReloads
 	SpansSent
 	SpansDropped
@@ -161,6 +164,9 @@ var catalogue = [...]Metric{
 		"pilotlight.cold_hits", Counter, "{request}", nil,
 		"Users' requests that met a shape that was never warmed, by a first byte of more than 4 times what the warm shapes of the model let expect. The status page names the shapes and what would warm them.",
 	},
+
+	XDSStreams: {"pilotlight.xds.streams", Gauge, "{stream}", nil, "Streams of Envoy and gRPC clients that are open at xds.serve. There is no such series without it."},
+	XDSNACKs:   {"pilotlight.xds.nacks", Counter, "{nack}", []string{"resource"}, "Resources that such a client has refused, by kind: cluster, endpoint, listener or route. It goes on with those it had; the log has its reason."},
 
 	ConfigReloads:         {"pilotlight.config.reloads", Counter, "{reload}", []string{"result"}, "Reloads of the configuration: applied, refused or failed."},
 	SpansSent:             {"pilotlight.spans.sent", Counter, "{span}", nil, "Spans that a collector has taken."},

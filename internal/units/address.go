@@ -28,7 +28,7 @@ const (
 // They are looser than the parsers, for editors that help while one types.
 const (
 	AddressPattern = `^$|^[A-Za-z0-9._-]+:[0-9]+$|^\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\]:[0-9]+$|^https?://[^\s?#@]+$|^unix:(//)?/.+$`
-	ListenPattern  = `^[A-Za-z0-9._-]*:[0-9]+$|^\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\]:[0-9]+$|^unix:(//)?/.+$`
+	ListenPattern  = `^$|^[A-Za-z0-9._-]*:[0-9]+$|^\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\]:[0-9]+$|^unix:(//)?/.+$`
 )
 
 const (

@@ -88,8 +88,13 @@ func (l Listen) String() string {
 // MarshalText implements [encoding.TextMarshaler].
 func (l Listen) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
+// UnmarshalText implements [encoding.TextUnmarshaler]. Empty text is the zero Listen.
 func (l *Listen) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*l = Listen{}
+
+		return nil
+	}
 	parsed, err := ParseListen(string(text))
 	if err == nil {
 		*l = parsed
