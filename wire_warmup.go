@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 
@@ -31,6 +32,9 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 		Models:   modelNames(c.Models),
 		Required: func(model string) bool { return required(c, model) },
 		Workers:  c.Backend.Workers.Or(0),
+		Reference: func(ctx context.Context, path string) (*warmup.Reference, error) {
+			return startReference(ctx, path, logger)
+		},
 		Progress: progress,
 		Logger:   logger,
 	}

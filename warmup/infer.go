@@ -78,6 +78,9 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.dialect, err = runner.speak(ctx); err != nil {
 		return err
 	}
+	if err = w.refer(ctx); err != nil {
+		return err
+	}
 	w.identity = identify(ctx, w.dialect, w.model)
 	if w.described, err = runner.describe(ctx, w.dialect, w.model); err != nil {
 		return err

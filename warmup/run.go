@@ -23,6 +23,8 @@ type run struct {
 	// attached holds the token to look for the backend; whoever comes second finds what the first one found.
 	attached chan struct{}
 	up       sync.Once
+	// references are what answers are compared with.
+	references *references
 
 	// Guarded by Runner.mu.
 	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
@@ -36,7 +38,7 @@ type run struct {
 }
 
 func newRun(r *Runner) *run {
-	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+	current := &run{runner: r, byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now(), references: newReferences(r.settings.Reference)}
 	for _, s := range r.plan.steps {
 		n := &node{step: s, shared: make(chan struct{})}
 		current.nodes = append(current.nodes, n)

@@ -58,7 +58,8 @@ func (w *inference) volley(ctx context.Context, s *shape, n int) ([]sample, erro
 // send makes one inference. A backend without room is asked again, for as long as the try goes on: while it warms up, that is no failure.
 func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 	runner := w.run.runner
-	request, err := w.dialect.Request(w.described, s.shape, w.node.seed(runner))
+	seed := w.node.seed(runner)
+	request, err := w.dialect.Request(w.described, s.shape, seed)
 	if err != nil {
 		return sample{}, err
 	}
@@ -70,6 +71,9 @@ func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 			err = w.dialect.Check(act, answer, w.node.expect)
 		}
 		busy := errors.Is(err, backend.ErrBusy)
+		if err == nil {
+			err = w.compare(ctx, act, s.shape, seed, answer)
+		}
 		runner.mu.Lock()
 		if busy {
 			w.run.busy++

@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -17,20 +16,11 @@ func (o *OIP) Check(act string, answer Answer, expect Expect) error {
 }
 
 func checkOutputs(read content, finite bool) error {
-	var body struct {
-		Outputs []struct {
-			Name  string          `json:"name"`
-			Shape []int64         `json:"shape"`
-			Data  json.RawMessage `json:"data"`
-		} `json:"outputs"`
+	outputs, err := readOutputs(read)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(read.body, &body); err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	if len(body.Outputs) == 0 {
-		return errors.New("the answer holds no outputs")
-	}
-	for _, output := range body.Outputs {
+	for _, output := range outputs {
 		count, problem := leaves(output.Data, read.odd)
 		if problem != "" && finite {
 			return fmt.Errorf("output %q holds %s", output.Name, problem)

@@ -81,6 +81,18 @@ func Takes(name string) ([]Axis, error) {
 	return found.takes, err
 }
 
+// Compares lists the server types whose answers can be compared with a reference.
+func Compares() []string {
+	var names []string
+	for _, t := range serverTypes() {
+		if _, ok := t.make(nil, Options{}).(Comparer); ok {
+			names = append(names, t.name)
+		}
+	}
+
+	return names
+}
+
 // AnyPaths are the paths of a server of which nobody knows yet what it is: what is a control, ready or live path for one type is one, but for "/", by
 // which some applications are asked.
 type AnyPaths struct{}
