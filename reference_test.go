@@ -39,7 +39,7 @@ func compared(t *testing.T, served, reference string) (code int, said string) {
 	start(t, "onnx", "--model", served, "--name", "digits", "--listen", backend)
 	until(t, "http://"+backend+"/v2/health/ready", http.StatusOK)
 	path := freePorts(t).configure(t, "http: '"+backend+"', type: oip", "warmup:\n  steps:\n"+
-		"  - {name: shapes, retries: 0, infer: {until: 3, grid: {batch: [1, 2]}, expect: {equals_reference: '"+reference+"'}}}\n")
+		"  - {name: shapes, retries: 0, infer: {until: 3, grid: {batch: [1, 2], endpoint: [http, grpc]}, expect: {equals_reference: '"+reference+"'}}}\n")
 	warming := start(t, "warm", "-c", path)
 	code = warming.exit()
 	if left := references(t, reference); len(left) > 0 {
@@ -74,7 +74,7 @@ func TestWarmAndCorrect(t *testing.T) {
 		code                    int
 		says                    string
 	}{
-		{"right", right, right, 0, "model digits: warm"},
+		{"right", right, right, 0, "digits batch=2 endpoint=grpc: counted, n=3"},
 		{"wrong", biased(t), right, exitFailure, `compare with the reference: output "scores" at 0: expected `},
 		{"no reference", right, right + ".none", exitFailure, "start the reference " + right + ".none: run the worker: "},
 	} {

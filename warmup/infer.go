@@ -127,7 +127,7 @@ func (w *inference) touch(ctx context.Context, s *shape) error {
 		s.meter.add(sample)
 	}
 	w.see(s)
-	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest)) {
+	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest) || errors.Is(err, backend.ErrNotOffered)) {
 		// Nothing promised that the server takes it, so nobody will send it.
 		w.set(s, ShapeRefused, err.Error())
 

@@ -91,7 +91,7 @@ func (w *inference) compare(ctx context.Context, act string, shape backend.Shape
 		return nil
 	}
 	model := w.described
-	model.Name = ReferenceModel
+	model.Name, shape.Endpoint = ReferenceModel, backend.EndpointHTTP
 	request, err := backend.NewOIP(nil).Request(model, shape, seed)
 	if err != nil {
 		return err
