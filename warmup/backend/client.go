@@ -264,6 +264,9 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 // transportError tells why no answer came. Whoever waits for a server to come up takes it for "not yet", unless it was the caller who left.
 func (c *Client) transportError(ctx context.Context, r Request, err error) error {
 	failed := &Error{Act: r.Method + " " + r.Path, Kind: ErrNotYet, Err: err}
+	if r.GRPC && strings.Contains(err.Error(), "looked like an HTTP/1.1 header") { // the standard library has no error of its own for it
+		failed.Err = fmt.Errorf("no HTTP/2 is spoken at %s, which gRPC needs; backend.grpc says where it is: %w", c.settings.Address, err)
+	}
 	if ctx.Err() != nil {
 		// The cause says whose limit it was.
 		failed.Kind, failed.Err = nil, context.Cause(ctx)

@@ -211,6 +211,19 @@ func TestGRPCIsPlannedWhereItIsConfigured(t *testing.T) {
 	}
 }
 
+// TestGRPCNeedsHTTP2 has a server that knows nothing but HTTP/1.1: the error says what to set.
+func TestGRPCNeedsHTTP2(t *testing.T) {
+	t.Parallel()
+	client := serve(t, fake{}, backend.ClientSettings{})
+	request, err := backend.NewOIP(client).Request(tensorModel(), backend.Shape{Batch: 1, Endpoint: backend.EndpointGRPC}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Do(t.Context(), request); err == nil || !strings.Contains(err.Error(), "backend.grpc says where it is") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOIPHasNoChat(t *testing.T) {
 	t.Parallel()
 	if _, err := backend.NewOIP(nil).Request(tensorModel(), backend.Shape{Endpoint: backend.EndpointChat}, 1); !errors.Is(err, backend.ErrNoRequest) {
