@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/examples/digits"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
@@ -99,5 +100,22 @@ func TestReferenceWithoutALibrary(t *testing.T) {
 	warming := start(t, "warm", "-c", path)
 	if code, said := warming.exit(), warming.printed(); code != exitFailure || !strings.Contains(said, "start the reference") || !strings.Contains(said, "/nowhere/libonnxruntime.so") {
 		t.Errorf("exit code %d:\n%s", code, said)
+	}
+}
+
+// TestReferenceEndsWithItsRun has a Pilotlight that goes on: the memory of the reference must not.
+func TestReferenceEndsWithItsRun(t *testing.T) {
+	model, backend, p := writeModel(t), freeAddress(t), freePorts(t)
+	start(t, "onnx", "--model", model, "--name", "digits", "--listen", backend)
+	pilotlight := start(t, "run", "-c", p.configure(t, "http: '"+backend+"'", "warmup:\n  steps:\n"+
+		"  - {name: shapes, infer: {until: 3, grid: {batch: [1]}, expect: {equals_reference: '"+model+"'}}}\n"))
+	if line := attributes(t, pilotlight.line("the worker has started")); line["worker"] != "reference" {
+		t.Errorf("another worker: %v", line)
+	}
+	until(t, p.readyz(), http.StatusOK)
+	for deadline := time.Now().Add(20 * time.Second); len(references(t, model)) > 0; pause(t.Context()) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it still runs: %v", references(t, model))
+		}
 	}
 }
