@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
+	"log/slog"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
@@ -25,11 +27,17 @@ func newWarmup(c *config.Config, address units.Address, backendTLS *tls.Config, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if settings.Logger == nil {
+		settings.Logger = slog.New(slog.DiscardHandler)
+	}
 	settings.Config, settings.Client, settings.Models = c.Warmup, client, modelNames(c.Models)
 	settings.Required = func(model string) bool { return required(c, model) }
 	settings.Workers = c.Backend.Workers.Or(0)
 	settings.Process = health.BootIdentity(health.ListenerIdentity(address.Network, address.Host))
 	settings.MemoryLeft = memoryLeft
+	settings.Reference = func(ctx context.Context, path string) (*warmup.Reference, error) {
+		return startReference(ctx, path, settings.Logger)
+	}
 	settings.Options.ReadyPath = c.Backend.ReadyPath.Or("")
 	if c.Warmup.Sample != "" {
 		if settings.Options.Sample, err = backend.ReadSample(c.Warmup.Sample); err != nil {

@@ -124,6 +124,9 @@ type ExpectConfig struct {
 	JSON map[string]string `yaml:"json"`
 	// EqualsFile is an answer to compare with: every key in it must be in the answer, numbers within the tolerance. Requests of the step are then the same each time.
 	EqualsFile string `yaml:"equals_file"`
+	// EqualsReference is the path of an ONNX model whose answers to the same requests must be in the backend's, numbers within the tolerance: warm and correct. A
+	// worker of our own computes them on the CPU while the plan runs. Only for server types oip and triton, whose answers are tensors.
+	EqualsReference string `yaml:"equals_reference"`
 	// Tolerance is relative to the number expected, and absolute for those below 1.
 	Tolerance float64 `yaml:"tolerance"`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 )
 
-// Endpoint is the API by which a language model is asked.
+// Endpoint is the API by which a model is asked.
 type Endpoint = backend.Endpoint
 
 // EndpointValues lists every Endpoint, in order.
@@ -35,7 +35,8 @@ type GridConfig struct {
 	Repeated []bool `yaml:"repeated"`
 	// Image lists whether a picture goes along. Empty: false.
 	Image []bool `yaml:"image"`
-	// Endpoint lists the APIs to ask: native, completions, chat, embeddings. Empty: that of the server type, and the others that it has once each.
+	// Endpoint lists the APIs to ask: native, completions, chat, embeddings; for server types oip and triton http and grpc. Empty: that of the server type, and the
+	// others that it has once each: gRPC where backend.grpc is set.
 	Endpoint []Endpoint `yaml:"endpoint"`
 	// Adapter lists adapters to ask for instead of the base model, which is "". Empty: the base model.
 	Adapter []string `yaml:"adapter"`

@@ -97,7 +97,7 @@ func ImportTriton(to io.Writer, path string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("import: %w", err)
 	}
-	count, err := importTriton(to, text, filepath.Dir(absolute))
+	count, err := importTriton(to, text, filepath.Dir(absolute), importTotal)
 	if err != nil {
 		return count, fmt.Errorf("import %s: %w", path, err)
 	}
@@ -105,8 +105,8 @@ func ImportTriton(to io.Writer, path string) (int, error) {
 	return count, nil
 }
 
-// importTriton writes the requests of a configuration whose model lies in dir.
-func importTriton(to io.Writer, text []byte, dir string) (int, error) {
+// importTriton writes the requests of a configuration whose model lies in dir, of at most room bytes together.
+func importTriton(to io.Writer, text []byte, dir string, room int) (int, error) {
 	config, err := parseTriton(text)
 	if err != nil {
 		return 0, err
@@ -117,7 +117,7 @@ func importTriton(to io.Writer, text []byte, dir string) (int, error) {
 	}
 	random := rand.New(rand.NewPCG(goldenSeed, goldenSeed)) //nolint:gosec // the same file makes the same requests
 	samples := field(config, "model_warmup").List()
-	written, total := 0, 0
+	written := 0
 	for i := range samples.Len() {
 		sample := samples.Get(i).Message()
 		batch := field(sample, "batch_size").Uint()
@@ -130,20 +130,22 @@ func importTriton(to io.Writer, text []byte, dir string) (int, error) {
 			}
 			batch = 0 // the dims are whole
 		}
-		for range max(field(sample, "count").Uint(), 1) {
-			if written == importRequests {
-				return written, fmt.Errorf("model_warmup[%d]: more than %d requests", i, importRequests)
-			}
-			line, err := tritonRequest(model, sample, int64(min(batch, math.MaxInt32)), dir, random)
+		count := max(field(sample, "count").Uint(), 1)
+		if count > uint64(importRequests-written) {
+			return written, fmt.Errorf("model_warmup[%d]: more than %d requests", i, importRequests)
+		}
+		for left := int(count); left > 0; left-- { //nolint:gosec // at most importRequests
+			line, err := tritonRequest(model, sample, int64(min(batch, math.MaxInt32)), dir, random, min(importBody, room))
 			if err != nil {
 				return written, fmt.Errorf("model_warmup[%d]: %w", i, err)
 			}
-			if total += len(line.Base64); total > importTotal {
-				return written, fmt.Errorf("model_warmup[%d]: the requests exceed %d bytes", i, importTotal)
+			if left*len(line.Base64) > room { // those of one entry are of one length, so that none is made in vain
+				return written, fmt.Errorf("model_warmup[%d]: the requests exceed the %d bytes that are left for them", i, room)
 			}
 			if err := json.NewEncoder(to).Encode(line); err != nil {
 				return written, err
 			}
+			room -= len(line.Base64)
 			written++
 		}
 	}
@@ -176,8 +178,8 @@ func field(message protoreflect.Message, name protoreflect.Name) protoreflect.Va
 	return message.Get(message.Descriptor().Fields().ByName(name))
 }
 
-// tritonRequest makes one request, with its tensors in binary form, in which every type and value of a file stays as it is.
-func tritonRequest(model string, sample protoreflect.Message, batch int64, dir string, random *rand.Rand) (recorded, error) {
+// tritonRequest makes one request with at most limit bytes of tensors, in binary form, in which every type and value of a file stays as it is.
+func tritonRequest(model string, sample protoreflect.Message, batch int64, dir string, random *rand.Rand, limit int) (recorded, error) {
 	inputs, err := tritonInputs(sample)
 	if err != nil {
 		return recorded{}, err
@@ -197,7 +199,7 @@ func tritonRequest(model string, sample protoreflect.Message, batch int64, dir s
 		if batch > 0 {
 			shape = append([]int64{batch}, shape...)
 		}
-		content, err := input.content(max(batch, 1), dir, random, importBody-len(data))
+		content, err := input.content(max(batch, 1), dir, random, limit-len(data))
 		if err != nil {
 			return recorded{}, fmt.Errorf("input %q: %w", input.name, err)
 		}

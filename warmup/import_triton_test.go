@@ -73,15 +73,28 @@ func TestImportTritonRefuses(t *testing.T) {
 		input(`dims: 1`):                      "for which no value is known",
 		sample(`count: -1`):                   "read model configuration",
 		input(`data_type: TYPE_FP32 dims: 1`): "expected one of zero_data",
-		input(`data_type: TYPE_FP32 dims: -1 zero_data: true`):                                               "sizes of at least 1",
-		input(`data_type: TYPE_FP32 dims: 1 input_data_file: "../x"`):                                        "in the folder warmup",
-		input(`data_type: TYPE_FP32 dims: 1 input_data_file: "none"`):                                        "no such file",
-		input(`data_type: TYPE_FP32 dims: [ 1099511627776, 1099511627776, 1099511627776 ] zero_data: true`):  "exceeds",
-		`model_warmup { batch_size: 2 inputs { key: "x" value: { data_type: TYPE_FP32 zero_data: true } } }`: "max_batch_size 0",
-		sample(`count: 1001 inputs { key: "x" value: { data_type: TYPE_FP32 zero_data: true } }`):            "more than 1000 requests",
+		input(`data_type: TYPE_FP32 dims: -1 zero_data: true`):                                                   "sizes of at least 1",
+		input(`data_type: TYPE_FP32 dims: 1 input_data_file: "../x"`):                                            "in the folder warmup",
+		input(`data_type: TYPE_FP32 dims: 1 input_data_file: "none"`):                                            "no such file",
+		input(`data_type: TYPE_FP32 dims: [ 1099511627776, 1099511627776, 1099511627776 ] zero_data: true`):      "exceeds",
+		`model_warmup { batch_size: 2 inputs { key: "x" value: { data_type: TYPE_FP32 zero_data: true } } }`:     "max_batch_size 0",
+		sample(`count: 1001 inputs { key: "x" value: { data_type: TYPE_FP32 zero_data: true } }`):                "more than 1000 requests",
+		sample(`count: 1000 inputs { key: "x" value: { data_type: TYPE_UINT8 dims: 1000000 zero_data: true } }`): "exceed the 268435456 bytes",
 	} {
-		if _, err := importTriton(&bytes.Buffer{}, []byte(text), t.TempDir()); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := importTriton(&bytes.Buffer{}, []byte(text), t.TempDir(), importTotal); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, expected one that says %q", text, err, says)
+		}
+	}
+}
+
+// TestImportTritonMakesNothingInVain has requests that are too many bytes together: none of them is written.
+func TestImportTritonMakesNothingInVain(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[string]int{"9": 9, "10": 0} {
+		var out bytes.Buffer
+		text := `model_warmup { batch_size: 1 count: ` + count + ` inputs { key: "x" value: { data_type: TYPE_UINT8 dims: 1000 zero_data: true } } }`
+		if got, err := importTriton(&out, []byte(text), t.TempDir(), 10_500); got != want || (want == 0) != (err != nil) || (want == 0 && out.Len() > 0) {
+			t.Errorf("%s requests: %d were written, %d bytes, %v", count, got, out.Len(), err)
 		}
 	}
 }
@@ -92,7 +105,7 @@ func FuzzImportTriton(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var out bytes.Buffer
-		count, err := importTriton(&out, text, dir)
+		count, err := importTriton(&out, text, dir, 1<<16)
 		if err == nil && bytes.Count(out.Bytes(), []byte("\n")) != count {
 			t.Errorf("%d requests in %d lines", count, bytes.Count(out.Bytes(), []byte("\n")))
 		}

@@ -103,6 +103,9 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.dialect, err = runner.speak(ctx); err != nil {
 		return err
 	}
+	if err = w.refer(ctx); err != nil {
+		return err
+	}
 	w.identity = identify(ctx, w.dialect, w.model)
 	if w.described, err = runner.describe(ctx, w.dialect, w.model); err != nil {
 		return err
@@ -177,7 +180,7 @@ func (w *inference) touch(ctx context.Context, s *shape) error {
 	if first && err == nil && s.was != nil && s.was.admits(samples) {
 		w.set(s, ShapeConfirmed, "")
 	}
-	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest)) {
+	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest) || errors.Is(err, backend.ErrNotOffered)) {
 		// Nothing promised that the server takes it, so nobody will send it.
 		w.set(s, ShapeRefused, err.Error())
 

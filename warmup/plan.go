@@ -73,6 +73,9 @@ func (p Plan) Fits(serverType string) error {
 		if err := fits(s.infer.Grid, takes, "server type "+serverType); err != nil {
 			problems = append(problems, fmt.Errorf("step %q: %w", s.name, err))
 		}
+		if s.infer.Expect.EqualsReference != "" && !slices.Contains(backend.Compares(), serverType) {
+			problems = append(problems, fmt.Errorf("step %q: %w", s.name, incomparable(serverType)))
+		}
 	}
 
 	return errors.Join(problems...)

@@ -97,6 +97,12 @@ func fits(grid GridConfig, takes []backend.Axis, who string) error {
 
 		return fmt.Errorf("grid: %s has no use for %q, expected only %s", who, axis, strings.Join(known, ", "))
 	}
+	known := backend.EndpointsOf(takes)
+	for _, endpoint := range grid.Endpoint {
+		if !slices.Contains(known, endpoint) {
+			return fmt.Errorf("grid: %s has no endpoint %q, expected any of %v", who, endpoint, known)
+		}
+	}
 
 	return nil
 }

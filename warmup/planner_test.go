@@ -167,3 +167,42 @@ func TestGridKeepsToWhatTheServerHoldsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestEndpointsOfTensors(t *testing.T) {
+	t.Parallel()
+	model := backend.Model{Name: "m", Takes: []backend.Axis{backend.AxisBatch, backend.AxisDims, backend.AxisEndpoint}, Endpoints: []Endpoint{backend.EndpointHTTP, backend.EndpointGRPC}, Batched: true, MaxBatch: 2}
+	for _, test := range []struct {
+		name string
+		grid GridConfig
+		want string
+	}{
+		{"derived", GridConfig{}, "batch=1 endpoint=http, batch=2 endpoint=http, batch=1 endpoint=grpc (guessed)"},
+		{"named", GridConfig{Batch: []int{1}, Endpoint: []Endpoint{backend.EndpointGRPC, backend.EndpointHTTP}}, "batch=1 endpoint=grpc, batch=1 endpoint=http"},
+		{"chat", GridConfig{Endpoint: []Endpoint{backend.EndpointChat}}, `grid: model m has no endpoint "chat", expected any of [http grpc]`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := planShapes(test.grid, model)
+			var shapes []string
+			for _, p := range plan {
+				shapes = append(shapes, p.shape.String()+map[bool]string{true: " (guessed)"}[p.guessed])
+			}
+			got := strings.Join(shapes, ", ")
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.HasSuffix(got, test.want) {
+				t.Errorf("got %s, expected %s", got, test.want)
+			}
+		})
+	}
+	plan, err := NewPlan([]StepConfig{{Name: "s", Infer: &InferConfig{Grid: GridConfig{Endpoint: []Endpoint{backend.EndpointGRPC}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{"oip": "", "triton": "", "vllm": `no endpoint "grpc"`, "tfserving": `no use for "endpoint"`} {
+		if err := plan.Fits(name); (says == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: got %v, expected one that says %q", name, err, says)
+		}
+	}
+}

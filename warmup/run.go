@@ -37,6 +37,8 @@ type run struct {
 	naming  sync.WaitGroup
 	// believed is the record of an earlier Pilotlight, nil if there is none to believe; it is looked for once.
 	believed func() *record
+	// references are what answers are compared with.
+	references *references
 
 	// Guarded by Runner.mu.
 	// listed are the models that the backend itself has just named as loaded, so that it need not be asked at once whether they are.
@@ -53,7 +55,7 @@ type run struct {
 }
 
 func newRun(ctx context.Context, r *Runner, only string) *run {
-	current := &run{runner: r, only: only, found: make(chan struct{}), byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now()}
+	current := &run{runner: r, only: only, found: make(chan struct{}), byName: map[string]*node{}, attached: make(chan struct{}, 1), listed: map[string]bool{}, started: time.Now(), references: newReferences(r.settings.Reference)}
 	current.turn.one = make(chan struct{}, 1)
 	current.process = sync.OnceValue(r.settings.Process)
 	current.believed = sync.OnceValue(func() *record { return current.believe(ctx) })

@@ -61,6 +61,7 @@ func (r *Runner) fly(ctx context.Context, model string, f *flight) {
 	delete(r.warmed, model)
 	r.mu.Unlock()
 	f.err = part.do(ctx)
+	part.references.end()
 	report := part.modelReport()
 	f.report = report
 	r.logger.InfoContext(ctx, "warm-up of one model ended", "model", model, "warm", f.err == nil, "outcome", report.Outcome)

@@ -45,6 +45,8 @@ type Settings struct {
 	Answered func(model string, of backend.Shape, path string, body []byte)
 	// MemoryLeft says how much memory a prefetch may take; nil: taken for plenty.
 	MemoryLeft func() pages.Room
+	// Reference starts a server for the ONNX model at a path, for the rest of a run; nil: no step may ask for one.
+	Reference func(ctx context.Context, path string) (*Reference, error)
 	// Progress is called for each event, one at a time and in order, from the goroutines of the run. It must not call Run; it may call the rest.
 	Progress func(Event)
 	// Logger gets one line for each step that ended; nil: silent.
@@ -113,6 +115,9 @@ func NewRunner(s Settings) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check warm-up plan: %w", err)
 	}
+	if s.Reference == nil && slices.ContainsFunc(plan.steps, func(s step) bool { return s.infer.Expect.EqualsReference != "" }) {
+		return nil, errors.New("check warm-up plan: expect.equals_reference names a model, and there is nothing to start it with")
+	}
 	if s.Config.Timeout <= 0 {
 		s.Config.Timeout = DefaultConfig().Timeout
 	}
@@ -168,6 +173,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	current.references.end()
 	current.settleRecord(ctx, err)
 	report := r.Report()
 	r.logger.InfoContext(ctx, "warm-up ended", "run", report.Run, "warm", err == nil, "took", report.Ended.Sub(report.Started),

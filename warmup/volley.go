@@ -77,7 +77,8 @@ func (w *inference) fire(ctx context.Context, s *shape, n int) ([]sample, error)
 // send makes one inference. A backend without room is asked again, for as long as the try goes on: while it warms up, that is no failure.
 func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 	runner := w.run.runner
-	request, err := w.dialect.Request(w.described, s.shape, w.node.seed(runner))
+	seed := w.node.seed(runner)
+	request, err := w.dialect.Request(w.described, s.shape, seed)
 	if err != nil {
 		return sample{}, err
 	}
@@ -89,6 +90,9 @@ func (w *inference) send(ctx context.Context, s *shape) (sample, error) {
 			err = w.dialect.Check(act, answer, w.node.expect)
 		}
 		busy := errors.Is(err, backend.ErrBusy)
+		if err == nil {
+			err = w.compare(ctx, act, s.shape, seed, answer)
+		}
 		runner.mu.Lock()
 		if busy {
 			w.run.busy++

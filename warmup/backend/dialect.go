@@ -55,6 +55,12 @@ type Crew interface {
 	Workers(ctx context.Context, model string) (int, error)
 }
 
+// Comparer is a Dialect whose answers are tensors, so that those of a reference can be held against them.
+type Comparer interface {
+	// Compare says where an answer differs from the one that the reference, an Open Inference Protocol server, gave to the same request.
+	Compare(act string, answer, reference Answer, tolerance float64) error
+}
+
 // Model is what a server says of a model.
 type Model struct {
 	Name    string

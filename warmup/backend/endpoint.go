@@ -1,8 +1,12 @@
 package backend
 
-import "github.com/pilotlight-proxy/pilotlight/internal/units"
+import (
+	"slices"
 
-// Endpoint is the API by which a language model is asked.
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
+)
+
+// Endpoint is the API by which a model is asked: a language model by one of several, tensors by HTTP or gRPC.
 type Endpoint int
 
 const (
@@ -14,6 +18,10 @@ const (
 	EndpointChat
 	// EndpointEmbeddings is /v1/embeddings.
 	EndpointEmbeddings
+	// EndpointHTTP is the Open Inference Protocol over HTTP.
+	EndpointHTTP
+	// EndpointGRPC is the Open Inference Protocol over gRPC.
+	EndpointGRPC
 )
 
 var endpointNames = units.Names[Endpoint]{
@@ -21,6 +29,8 @@ var endpointNames = units.Names[Endpoint]{
 	EndpointCompletions: "completions",
 	EndpointChat:        "chat",
 	EndpointEmbeddings:  "embeddings",
+	EndpointHTTP:        "http",
+	EndpointGRPC:        "grpc",
 }
 
 // EndpointValues lists every value, in order.
@@ -34,3 +44,12 @@ func (e Endpoint) MarshalText() ([]byte, error) { return []byte(e.String()), nil
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (e *Endpoint) UnmarshalText(text []byte) error { return endpointNames.Parse("endpoint", text, e) }
+
+// EndpointsOf lists those that may be named for a server whose grid has those keys.
+func EndpointsOf(takes []Axis) []Endpoint {
+	if slices.Contains(takes, AxisDims) {
+		return []Endpoint{EndpointHTTP, EndpointGRPC}
+	}
+
+	return []Endpoint{EndpointNative, EndpointCompletions, EndpointChat, EndpointEmbeddings}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -154,13 +153,8 @@ func agrees(golden, got any, path string, tolerance float64) error {
 				return err
 			}
 		}
-	case float64:
-		number, ok := got.(float64)
-		if !ok || !(math.Abs(number-want) <= tolerance*max(1, math.Abs(want))) {
-			return differs()
-		}
 	default:
-		if golden != got {
+		if !near(golden, got, tolerance) {
 			return differs()
 		}
 	}

@@ -28,6 +28,10 @@ func TestExpect(t *testing.T) {
 		{"a golden answer that is no JSON", backend.Expect{Equals: []byte(`yes`)}, "differs"},
 	}
 	oip := backend.NewOIP(nil)
+	truth := backend.Answer{Status: 200, Body: []byte(`{"outputs":[{"name":"y","shape":[2],"datatype":"BOOL","data":[true,false]}]}`)}
+	if err := oip.Check("infer m", truth, backend.Expect{Finite: true}); err != nil {
+		t.Errorf("truth is finite: %v", err)
+	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

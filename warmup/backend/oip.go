@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// OIP speaks the Open Inference Protocol, version 2, over HTTP: MLServer, KServe's servers, OpenVINO Model Server, and our own worker. What is more
+// OIP speaks the Open Inference Protocol, version 2, over HTTP and gRPC: MLServer, KServe's servers, OpenVINO Model Server, and our own worker. What is more
 // than the protocol is asked for and done without when it is not there. Tested against our own worker, the rest from documentation.
 //
 //	ready        GET /v2/models/M/ready: 200; 400 (MLServer, Triton), 404, 500, 503 and a 200 with "ready": false are "not yet"
 //	models       POST /v2/repository/index: those in state READY, once none is LOADING; GET /v2/models (KServe). Others list none
-//	request      POST /v2/models/M/infer, made from the metadata; none for models that keep state
+//	request      POST /v2/models/M/infer, or ModelInfer over gRPC, made from the metadata; none for models that keep state
 //	streaming    none
 //	workers      not told (MLServer's parallel_workers)
 //	identity     versions and platform in the metadata
@@ -152,7 +152,10 @@ func (o *OIP) Describe(ctx context.Context, model string) (Model, error) {
 	if err := json.Unmarshal(answer.Body, &metadata); err != nil {
 		return Model{}, &Error{Act: act, Kind: ErrBadAnswer, Status: answer.Status, Excerpt: excerpt(answer.Body), Err: err}
 	}
-	described := Model{Name: model, Inputs: metadata.Inputs, Outputs: metadata.Outputs, Takes: tensorAxes(), Batched: batched(metadata.Inputs)}
+	described := Model{Name: model, Inputs: metadata.Inputs, Outputs: metadata.Outputs, Takes: protocolAxes(), Batched: batched(metadata.Inputs)}
+	if o.client.settings.GRPC.Address != "" { // users come that way, too, and its front end is cold by itself
+		described.Endpoints = []Endpoint{EndpointHTTP, EndpointGRPC}
+	}
 	if len(metadata.Inputs) == 0 {
 		described.NoRequest = "its metadata names no inputs"
 	}

@@ -18,8 +18,8 @@ type serverType struct {
 // serverTypes lists what this program can speak to.
 func serverTypes() []serverType {
 	return []serverType{
-		{"oip", tensorAxes(), func(c *Client, _ Options) Dialect { return NewOIP(c) }, &OIP{}},
-		{"triton", tensorAxes(), func(c *Client, _ Options) Dialect { return NewTriton(c) }, &Triton{}},
+		{"oip", protocolAxes(), func(c *Client, _ Options) Dialect { return NewOIP(c) }, &OIP{}},
+		{"triton", protocolAxes(), func(c *Client, _ Options) Dialect { return NewTriton(c) }, &Triton{}},
 		{"tfserving", tensorAxes(), func(c *Client, _ Options) Dialect { return NewTFServing(c) }, &TFServing{}},
 		{"torchserve", nil, func(c *Client, o Options) Dialect { return NewTorchServe(c, o) }, &TorchServe{}},
 		{"vllm", promptAxes(), func(c *Client, _ Options) Dialect { return NewVLLM(c) }, &VLLM{}},
@@ -35,6 +35,9 @@ func serverTypes() []serverType {
 }
 
 func tensorAxes() []Axis { return []Axis{AxisBatch, AxisDims} }
+
+// protocolAxes are those of the Open Inference Protocol, which has two front ends.
+func protocolAxes() []Axis { return append(tensorAxes(), AxisEndpoint) }
 
 func promptAxes() []Axis {
 	return []Axis{AxisInputTokens, AxisOutputTokens, AxisTemperature, AxisStream, AxisRepeated, AxisImage, AxisEndpoint, AxisAdapter}
@@ -79,6 +82,18 @@ func Takes(name string) ([]Axis, error) {
 	found, err := named(name)
 
 	return found.takes, err
+}
+
+// Compares lists the server types whose answers can be compared with a reference.
+func Compares() []string {
+	var names []string
+	for _, t := range serverTypes() {
+		if _, ok := t.make(nil, Options{}).(Comparer); ok {
+			names = append(names, t.name)
+		}
+	}
+
+	return names
 }
 
 // AnyPaths are the paths of a server of which nobody knows yet what it is: what is a control, ready or live path for one type is one, but for "/", by

@@ -41,6 +41,9 @@ func (s Shape) String() string {
 	if s.Dims != "" {
 		parts = append(parts, string(s.Dims))
 	}
+	if s.Endpoint == EndpointHTTP || s.Endpoint == EndpointGRPC {
+		parts = append(parts, "endpoint="+s.Endpoint.String())
+	}
 	if s.InputTokens > 0 {
 		parts = append(parts, "endpoint="+s.Endpoint.String(), "input_tokens="+strconv.Itoa(s.InputTokens))
 	}

@@ -12,7 +12,7 @@ const requestLimit = 64 << 20
 
 // Request implements [Dialect]. Dimensions left open get what the shape says, or 1; the batch its size. Values are random and within a range that means something
 // to any model of that type: FP16, BF16, FP32 and FP64 are in [0,1) with three decimals; UINT8 is 0 to 255, as in images; other integers are 0 or 1,
-// which every vocabulary, mask and index of two has; BOOL is either; BYTES are short texts. Requests of different seeds differ as far as the
+// which every vocabulary, mask and index of two has; BOOL is either; BYTES are short texts. One seed has the same values over HTTP and gRPC. Requests of different seeds differ as far as the
 // range allows, so that no cache of answers passes for warmth.
 func (o *OIP) Request(model Model, shape Shape, seed uint64) (Request, error) {
 	if err := refusal(model, shape); err != nil {
@@ -21,7 +21,9 @@ func (o *OIP) Request(model Model, shape Shape, seed uint64) (Request, error) {
 	if shape.Batch > 1 && !model.Batched {
 		return Request{}, unfit(model, shape, "the model takes no batches")
 	}
-	random := rand.New(rand.NewPCG(seed, 0x70696c6f746c6974)) //nolint:gosec // values need to differ, not to be secret
+	if e := shape.Endpoint; e != EndpointNative && e != EndpointHTTP && e != EndpointGRPC {
+		return Request{}, unfit(model, shape, fmt.Sprintf("there is no endpoint %s, expected %s or %s", e, EndpointHTTP, EndpointGRPC))
+	}
 	size := 64
 	dims := make([][]int64, len(model.Inputs))
 	for i, input := range model.Inputs {
@@ -36,9 +38,13 @@ func (o *OIP) Request(model Model, shape Shape, seed uint64) (Request, error) {
 		}
 		size += int(count)*width + len(input.Name) + 128
 	}
+	if shape.Endpoint == EndpointGRPC {
+		return inferCall(model, dims, seed)
+	}
+	random := newRandom(seed)
 	body := make([]byte, 0, size)
-	body = append(body, `{"id":"pilotlight-`...)
-	body = strconv.AppendUint(body, seed, 36)
+	body = append(body, `{"id":"`...)
+	body = append(body, requestID(seed)...)
 	body = append(body, `","inputs":[`...)
 	for i, input := range model.Inputs {
 		if i > 0 {
@@ -60,7 +66,7 @@ func (o *OIP) Request(model Model, shape Shape, seed uint64) (Request, error) {
 			if j > 0 {
 				body = append(body, ',')
 			}
-			body = appendValue(body, input.Datatype, random)
+			body = appendValue(body, input.Datatype, draw(input.Datatype, random))
 		}
 		body = append(body, "]}"...)
 	}
@@ -75,27 +81,44 @@ var widths = map[string]int{
 	"FP16": 6, "BF16": 6, "FP32": 6, "FP64": 6, "BYTES": 16,
 }
 
-func appendValue(body []byte, datatype string, random *rand.Rand) []byte {
+// newRandom makes the same values of the same seed.
+func newRandom(seed uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, 0x70696c6f746c6974)) //nolint:gosec // values need to differ, not to be secret
+}
+
+func requestID(seed uint64) string { return "pilotlight-" + strconv.FormatUint(seed, 36) }
+
+// draw draws a value of that type: a whole number, thousandths, or what a text is made of.
+func draw(datatype string, random *rand.Rand) uint32 {
 	switch datatype {
-	case "BOOL":
-		return strconv.AppendBool(body, random.IntN(2) == 1)
 	case "UINT8":
-		return strconv.AppendInt(body, int64(random.IntN(256)), 10)
+		return random.Uint32N(256)
 	case "FP16", "BF16", "FP32", "FP64":
-		thousandths := random.IntN(1000)
-
-		return append(body, '0', '.', digit(thousandths/100), digit(thousandths/10%10), digit(thousandths%10))
+		return random.Uint32N(1000)
 	case "BYTES":
-		body = append(body, `"warm `...)
-		body = strconv.AppendUint(body, uint64(random.Uint32()), 36)
-
-		return append(body, '"')
+		return random.Uint32()
 	default:
-		return strconv.AppendInt(body, int64(random.IntN(2)), 10)
+		return random.Uint32N(2)
 	}
 }
 
-func digit(n int) byte { return byte('0' + n) } //nolint:gosec // n is below ten
+func bytesValue(drawn uint32) string { return "warm " + strconv.FormatUint(uint64(drawn), 36) }
+
+// appendValue writes what was drawn as JSON.
+func appendValue(body []byte, datatype string, drawn uint32) []byte {
+	switch datatype {
+	case "BOOL":
+		return strconv.AppendBool(body, drawn == 1)
+	case "FP16", "BF16", "FP32", "FP64":
+		return append(body, '0', '.', digit(drawn/100), digit(drawn/10%10), digit(drawn%10))
+	case "BYTES":
+		return append(append(append(body, '"'), bytesValue(drawn)...), '"')
+	default:
+		return strconv.AppendUint(body, uint64(drawn), 10)
+	}
+}
+
+func digit(n uint32) byte { return byte('0' + n) } //nolint:gosec // n is below ten
 
 // sizes replaces what a tensor leaves open.
 func sizes(input Tensor, shape Shape, batched bool) []int64 {

@@ -184,7 +184,7 @@ func (*TFServing) Request(model Model, shape Shape, seed uint64) (Request, error
 // appendNested writes values as lists within lists.
 func appendNested(body []byte, dims []int64, datatype string, random *rand.Rand) []byte {
 	if len(dims) == 0 {
-		return appendValue(body, datatype, random)
+		return appendValue(body, datatype, draw(datatype, random))
 	}
 	body = append(body, '[')
 	for i := range dims[0] {

@@ -12,7 +12,7 @@ import (
 //
 //	ready        GET /v2/models/M/ready: 200 or 400. /v2/health/ready means all models and is not asked about one: loading one more turns it false
 //	models       POST /v2/repository/index: those in state READY, once none is LOADING. PyTriton refuses that by 403 to everybody: they have to be named
-//	request      POST /v2/models/M/infer, made from metadata and configuration (max_batch_size, preferred_batch_size); none for sequences and
+//	request      POST /v2/models/M/infer, or ModelInfer over gRPC, made from metadata and configuration (max_batch_size, preferred_batch_size); none for sequences and
 //	             decoupled models
 //	streaming    none
 //	workers      one front end; instances of a model take turns, so that as many requests at once reach all of them
