@@ -264,8 +264,8 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 // transportError tells why no answer came. Whoever waits for a server to come up takes it for "not yet", unless it was the caller who left.
 func (c *Client) transportError(ctx context.Context, r Request, err error) error {
 	failed := &Error{Act: r.Method + " " + r.Path, Kind: ErrNotYet, Err: err}
-	if r.GRPC && noHTTP2(err) {
-		failed.Err = fmt.Errorf("no HTTP/2 is spoken at %s, which gRPC needs; backend.grpc says where it is: %w", c.settings.Address, err)
+	if r.GRPC && c.settings.GRPC.Address == "" { // the standard library has no error of its own for a server that speaks HTTP/1.1 only
+		failed.Err = fmt.Errorf("%w; if gRPC is not spoken at %s, backend.grpc says where it is", err, c.settings.Address)
 	}
 	if ctx.Err() != nil {
 		// The cause says whose limit it was.
@@ -273,11 +273,6 @@ func (c *Client) transportError(ctx context.Context, r Request, err error) error
 	}
 
 	return failed
-}
-
-// noHTTP2 says whether a server does not speak HTTP/2. The standard library has no error of its own for it, and one of these two.
-func noHTTP2(err error) bool {
-	return strings.Contains(err.Error(), "looked like an HTTP/1.1 header") || strings.Contains(err.Error(), "client conn could not be established")
 }
 
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
