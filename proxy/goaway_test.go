@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 )
 
 // frames is a gRPC backend that takes no call of its first connections: it reads all of one, or with early only its begin, and answers with refuse. Later ones it echoes.
@@ -27,7 +28,7 @@ type frames struct {
 
 func (f *frames) serve(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -71,7 +72,7 @@ func grpcBackend(t *testing.T) units.Address {
 			}
 		}
 	}), grpc.MaxRecvMsgSize(64<<20))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}

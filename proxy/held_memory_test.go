@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -141,7 +142,7 @@ func heldNow(g *Gate) int {
 // serve serves on a port of its own until the test ends.
 func serve(tb testing.TB, server *http.Server, wrap ...func(net.Listener) net.Listener) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		tb.Fatal(err)
 	}

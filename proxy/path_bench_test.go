@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -109,7 +110,7 @@ func benchmarkPath(b *testing.B, front string, body []byte) int64 {
 // leanBackend answers 1 KiB to each request and allocates nothing.
 func leanBackend(tb testing.TB) units.Address {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		tb.Fatal(err)
 	}

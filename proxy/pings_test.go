@@ -245,7 +245,7 @@ func TestC10NobodyNoticesAGoAway(t *testing.T) {
 	t.Parallel()
 	count := &counted{}
 	server := strict(grpc.StatsHandler(count), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 200 * time.Millisecond}))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}

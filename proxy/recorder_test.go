@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -73,7 +74,7 @@ func own(conn net.Conn, request received) bool {
 // record starts a recorder on a port of its own.
 func record(t *testing.T, script script) *recorder {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}

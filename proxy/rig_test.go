@@ -72,7 +72,7 @@ func tcp(host string) units.Address { return units.Address{Network: "tcp", Host:
 // rawBackend lets handle speak for each connection, of which the n-th is given, after one request's head was read.
 func rawBackend(t *testing.T, handle func(n int, conn net.Conn, head string, rest *bufio.Reader)) units.Address {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -220,7 +221,7 @@ func uploadOne(address string, seed byte, known bool) (status int, body, want st
 // uploadProxy is the process with the proxy and its backend: it prints its address, opens its gate when its input ends, and prints the most memory that it had resident once all is answered.
 func uploadProxy() int {
 	budget, _ := strconv.ParseInt(os.Getenv(uploadVariable), 10, 64)
-	backend, err := net.Listen("tcp", "127.0.0.1:0")
+	backend, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		return 1
 	}
@@ -237,7 +238,7 @@ func uploadProxy() int {
 	handler := NewHandler(Settings{
 		Backend: tcp(backend.Addr().String()), Gate: gate, Limits: DefaultLimits(), Timeouts: DefaultTimeouts(), Hold: hold, IdleConnections: 64, IdleTimeout: time.Minute,
 	})
-	front, err := net.Listen("tcp", "127.0.0.1:0")
+	front, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		return 1
 	}

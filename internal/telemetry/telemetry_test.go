@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
@@ -194,7 +195,7 @@ func (l *logged) String() string {
 // refusing returns an address at which nobody listens, silent one that accepts and never answers.
 func refusing(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func refusing(t *testing.T) string {
 
 func silent(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func collecting(t *testing.T, protocol Protocol) (address string, received func(
 
 		return server.Listener.Addr().String(), c.count
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rawBackend lets handle speak on each connection, of which the n-th is given.
 func rawBackend(tb testing.TB, handle func(n int, conn net.Conn, r *bufio.Reader)) *Transport {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", memnet.Loopback())
 	if err != nil {
 		tb.Fatal(err)
 	}

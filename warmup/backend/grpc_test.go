@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
 	"github.com/pilotlight-proxy/pilotlight/warmup/inference"
 )
@@ -228,7 +229,7 @@ func TestGRPCUsesAConnectionForEachCall(t *testing.T) {
 
 		return &inference.ModelInferResponse{}, nil
 	}
-	tcp, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	tcp, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", memnet.Loopback())
 	if err != nil {
 		t.Fatal(err)
 	}
