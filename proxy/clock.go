@@ -36,12 +36,13 @@ type clock struct {
 	alarm    instant // when timer fires; 0 when it is not set
 	total    *time.Timer
 	began    instant
-	awake    bool // there may be a timer: the attempt has lasted for more than a blink
-	blind    bool // bytes are spliced: which side they wait for has to be looked up
-	open     bool // a call whose caller may go on sending
-	complete bool // all of the request was sent
-	reading  bool // somebody waits for the backend
-	answered bool // the answer's body has begun
+	awake    bool        // there may be a timer: the attempt has lasted for more than a blink
+	blind    bool        // bytes are spliced: which side they wait for has to be looked up
+	waited   [waits]bool // blind: at the last look it was this that was waited for
+	open     bool        // a call whose caller may go on sending
+	complete bool        // all of the request was sent
+	reading  bool        // somebody waits for the backend
+	answered bool        // the answer's body has begun
 	stopped  bool
 	up       bool // time is up, for the reason that follows
 	reason   Reason
@@ -178,7 +179,7 @@ func (c *clock) written() {
 func (c *clock) splicing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.blind = true
+	c.blind, c.waited = true, [waits]bool{}
 	c.begin(streaming)
 	c.begin(writing)
 }
@@ -282,9 +283,14 @@ func (c *clock) fire() {
 			continue
 		}
 		due := since + instant(c.limits[w])
-		if due <= now && c.blind && (wait(w) == writing) != c.attempt.exchange.Readable() {
-			// What the backend has sent and nobody has read waits for the client; else it is the backend that is waited for.
-			c.since[w], due = now, now+instant(c.limits[w])
+		if due <= now && c.blind {
+			// What the backend has sent and nobody has read waits for the client; else it is the backend that is waited for. One look proves nothing: it may fall
+			// into the moment at which that changes.
+			waited := (wait(w) == writing) == c.attempt.exchange.Readable()
+			if !waited || !c.waited[w] {
+				c.since[w], due = now, now+instant(c.limits[w])
+			}
+			c.waited[w] = waited
 		}
 		if due > now {
 			c.set(now, due)

@@ -70,7 +70,7 @@ func TestSplicedAnswerIsWatched(t *testing.T) {
 			name: "backend pauses longer than a client may", reads: true, whole: true, verdict: circuit.Tally{Good: 1},
 			limits: func(t *TimeoutsConfig) { t.WriteStall, t.StreamIdle = short, long },
 			backend: func(conn net.Conn) {
-				time.Sleep(3 * short.Std()) // the pause is what is tested
+				time.Sleep(3 * short.Std()) // the pause is what is tested; it ends just when the limit is looked at
 				_, _ = conn.Write(make([]byte, size-sent))
 			},
 		},
