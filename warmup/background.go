@@ -47,6 +47,9 @@ func (c *run) inBackground(ctx context.Context) {
 	defer c.setBackground(func(b *background) { b.running, b.why = false, "" })
 	defer c.references.end()
 	c.background.latest = time.Now().Add(c.runner.settings.Config.Pressure.Latest.Std())
+	if sleep(ctx, backgroundAfter) != nil {
+		return
+	}
 	c.runner.logger.InfoContext(ctx, "the shapes that are not required are warmed in the background")
 	for _, job := range c.background.jobs {
 		job.later(ctx)

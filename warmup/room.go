@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	// backgroundAfter is how long the background leaves the backend to the users who come first.
+	backgroundAfter = 10 * time.Second
 	// backgroundRest is how many times as long as the last volley took the background rests after it: it takes a quarter of one request's share at most.
 	backgroundRest = 3
 	// occupiedLook is how often it is asked whether users are still there.
