@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight-proxy/pilotlight/examples/digits"
 	"github.com/pilotlight-proxy/pilotlight/internal/coldstart"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
@@ -19,13 +21,27 @@ import (
 
 // demoCmd shows the main job on a real model: the same traffic of real images against a really cold backend, three ways.
 type demoCmd struct {
-	Once    bool           `help:"End after the comparison instead of staying up."`
-	JSON    string         `help:"Write the figures to FILE." name:"json" placeholder:"FILE"`
-	Check   bool           `help:"Fail when a figure contradicts what is claimed, or proves nothing."`
-	SVG     string         `help:"Draw every request of every arm into FILE." name:"svg" placeholder:"FILE"`
-	Rate    float64        `default:"100" help:"Requests a second, from t=0 on."`
-	Tail    units.Duration `default:"10s" help:"How long the traffic goes on after ready, in each arm."`
-	Ballast units.Size     `default:"800MiB" help:"Size of the layers that make the model as heavy to load as real ones."`
+	Once    bool
+	JSON    string
+	Check   bool
+	SVG     string
+	Rate    float64
+	Tail    units.Duration
+	Ballast units.Size
+}
+
+func (c *demoCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "demo", Short: "Show a really cold model server with and without Pilotlight."}
+	flags := command.Flags()
+	flags.BoolVar(&c.Once, "once", false, "End after the comparison instead of staying up.")
+	flags.StringVar(&c.JSON, "json", "", "Write the figures to `FILE`.")
+	flags.BoolVar(&c.Check, "check", false, "Fail when a figure contradicts what is claimed, or proves nothing.")
+	flags.StringVar(&c.SVG, "svg", "", "Draw every request of every arm into `FILE`.")
+	flags.Float64Var(&c.Rate, "rate", 100, "Requests a second, from t=0 on.")
+	flags.TextVar(&c.Tail, "tail", units.Duration(10*time.Second), "The `DURATION` of the traffic after ready, in each arm.")
+	flags.TextVar(&c.Ballast, "ballast", units.Size(800<<20), "The `SIZE` of the layers that make the model as heavy to load as real ones.")
+
+	return command
 }
 
 // A request is slow from slowFactor times the warm 99th percentile of its shape on, and from slowFloor on.

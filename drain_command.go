@@ -5,14 +5,22 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/status"
 )
 
 // drainCmd begins the drain of the Pilotlight of this pod, as its preStop hook does: images without a shell have no curl.
-type drainCmd struct {
-	Config string `env:"PILOTLIGHT_CONFIG" help:"The configuration file that says where Pilotlight listens; without one, localhost:9002." placeholder:"FILE" short:"c"`
-	Admin  string `help:"Where Pilotlight takes orders, in place of listen.admin." placeholder:"ADDRESS"`
+type drainCmd struct{ Config, Admin string }
+
+func (c *drainCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "drain", Short: "Let the Pilotlight of this pod begin to drain, as a preStop hook does."}
+	flags := command.Flags()
+	configFlag(flags, &c.Config, "The configuration `FILE` that says where Pilotlight listens; without one, localhost:9002.")
+	flags.StringVar(&c.Admin, "admin", "", "The `ADDRESS` where Pilotlight takes orders, in place of listen.admin.")
+
+	return command
 }
 
 // Run begins the drain and does not wait for its end.

@@ -127,6 +127,32 @@ func TestHeavyDependenciesStayOut(t *testing.T) {
 	}
 }
 
+// A single reachable function that calls a method by a name known only at run time makes the linker keep every exported method of every type,
+// those of all messages of Envoy among them. The linker marks such functions, so it is asked, with the very command that builds the program.
+func TestTheLinkerLeavesOutWhatNobodyCalls(t *testing.T) {
+	t.Parallel()
+	printed, err := exec.CommandContext(t.Context(), "make", "--no-print-directory", "--dry-run", "build").Output()
+	if err != nil {
+		t.Fatalf("make --dry-run build: %v", err)
+	}
+	build, isBuild := strings.CutSuffix(strings.TrimSpace(string(printed)), " -o bin/pilotlight .")
+	if !isBuild {
+		t.Fatalf("make builds by %q: the check below does not know how to ask that", printed)
+	}
+	reached, err := exec.CommandContext(t.Context(), "sh", "-c", build+" -ldflags=-dumpdep -o "+os.DevNull+" . 2>&1").Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %.1000s", build, err, reached)
+	}
+	if !strings.Contains(string(reached), "main.main -> ") {
+		t.Fatalf("the linker does not even say what main reaches: the check below would prove nothing: %.1000s", reached)
+	}
+	for line := range strings.Lines(string(reached)) {
+		if caller, by := strings.CutSuffix(strings.TrimSpace(line), "<ReflectMethod>"); by {
+			t.Errorf("the linker can leave no exported method out: %s, which calls methods by names that it does not know", caller)
+		}
+	}
+}
+
 // sources maps each folder with Go files, relative to the repository's root, to its Go files. Modules of their own are left out.
 func sources(t *testing.T) map[string][]string {
 	t.Helper()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight-proxy/pilotlight/internal/telemetry"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup/onnx"
@@ -14,17 +16,35 @@ import (
 
 // onnxCmd is "pilotlight onnx": a model server of its own, and the worker behind "pilotlight run --onnx".
 type onnxCmd struct {
-	Model      []string          `help:"ONNX file to serve, as PATH or NAME=PATH; may be given several times." placeholder:"[NAME=]PATH" required:"" sep:"none" short:"m"`
-	Name       string            `help:"Name of the model, when there is one. Default: the file's name without its ending."`
-	Listen     string            `default:"127.0.0.1:8000" help:"Where to listen, HTTP and gRPC alike: host:port or unix:/path."`
-	Provider   onnx.Provider     `default:"cpu" help:"What to compute on: cpu, cuda or tensorrt."`
-	Option     map[string]string `help:"Option of the provider, by the name that ONNX Runtime gives it; may be given several times." placeholder:"NAME=VALUE"`
-	AllowCPU   bool              `help:"Run on the CPU what the provider cannot, instead of failing." name:"allow-cpu"`
-	Threads    int               `default:"1" help:"Threads that work on one inference."`
-	Runs       int               `help:"Inferences that run at the same time. Default: processors divided by threads."`
-	Lazy       bool              `help:"Say ready at once and load at the first inference."`
-	MaxBody    units.Size        `default:"64MiB" help:"Largest request."`
-	ParentPipe bool              `help:"End when standard input ends: the worker must not outlive its parent." hidden:""`
+	Model         []string
+	Name, Listen  string
+	Provider      onnx.Provider
+	Option        map[string]string
+	AllowCPU      bool
+	Threads, Runs int
+	Lazy          bool
+	MaxBody       units.Size
+	ParentPipe    bool
+}
+
+func (c *onnxCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "onnx", Short: "Serve ONNX models by the Open Inference Protocol."}
+	flags := command.Flags()
+	flags.StringArrayVarP(&c.Model, "model", "m", nil, "ONNX file to serve, as `[NAME=]PATH`; may be given several times.")
+	require(command, "model")
+	flags.StringVar(&c.Name, "name", "", "The model's `NAME`, when there is one. Default: the file's name without its ending.")
+	flags.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "The `ADDRESS` where to listen, HTTP and gRPC alike: host:port or unix:/path.")
+	flags.TextVar(&c.Provider, "provider", onnx.CPU, "The `PROVIDER` to compute on: cpu, cuda or tensorrt.")
+	flags.Func("option", "Option of the provider, by the name that ONNX Runtime gives it, as `NAME=VALUE`; may be given several times.", c.addOption)
+	flags.BoolVar(&c.AllowCPU, "allow-cpu", false, "Run on the CPU what the provider cannot, instead of failing.")
+	flags.IntVar(&c.Threads, "threads", 1, "Threads that work on one inference.")
+	flags.IntVar(&c.Runs, "runs", 0, "Inferences that run at the same time. Default: processors divided by threads.")
+	flags.BoolVar(&c.Lazy, "lazy", false, "Say ready at once and load at the first inference.")
+	flags.TextVar(&c.MaxBody, "max-body", units.Size(onnx.DefaultMaxBody), "The `SIZE` of the largest request.")
+	flags.BoolVar(&c.ParentPipe, "parent-pipe", false, "End when standard input ends: the worker must not outlive its parent.")
+	flags.Lookup("parent-pipe").Hidden = true
+
+	return command
 }
 
 // Run serves until ctx ends.
@@ -56,6 +76,20 @@ func (c *onnxCmd) Run(ctx context.Context, std *stdio) error {
 	}
 
 	return server.Serve(ctx, listener)
+}
+
+// addOption reads one --option. Its value may hold commas, as a list of shapes does, which pflag's own maps would split.
+func (c *onnxCmd) addOption(text string) error {
+	name, value, found := strings.Cut(text, "=")
+	if !found {
+		return fmt.Errorf("expected NAME=VALUE, got %q", text)
+	}
+	if c.Option == nil {
+		c.Option = map[string]string{}
+	}
+	c.Option[name] = value
+
+	return nil
 }
 
 // models reads --model and --name.

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/pilotlight-proxy/pilotlight/warmup/onnx"
 )
 
@@ -51,11 +49,7 @@ func TestOnnxFlags(t *testing.T) {
 
 func TestOnnxRefusesAnUnknownProvider(t *testing.T) {
 	t.Parallel()
-	parser, err := kong.New(&onnxCmd{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = parser.Parse([]string{"-m", "a.onnx", "--provider", "gpu"})
+	_, err := read(&stdio{}, []string{"onnx", "-m", "a.onnx", "--provider", "gpu"})
 	if err == nil || !strings.Contains(err.Error(), "cpu, cuda, tensorrt") {
 		t.Errorf("got %v", err)
 	}
@@ -63,14 +57,14 @@ func TestOnnxRefusesAnUnknownProvider(t *testing.T) {
 
 func parseOnnx(t *testing.T, arguments ...string) *onnxCmd {
 	t.Helper()
-	var c onnxCmd
-	parser, err := kong.New(&c)
+	chosen, err := read(&stdio{}, append([]string{"onnx"}, arguments...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(arguments); err != nil {
-		t.Fatal(err)
+	c, isOnnx := chosen.(*onnxCmd)
+	if !isOnnx {
+		t.Fatalf("the arguments choose %T", chosen)
 	}
 
-	return &c
+	return c
 }

@@ -7,16 +7,29 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // probeCmd is a probe for the kubelet's exec: one line of reason, exit code 0 or 1.
 type probeCmd struct {
-	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file that says where Pilotlight listens; without one, :9001." placeholder:"FILE" short:"c"`
-	Health  string `help:"Where probes are answered, in place of listen.health." placeholder:"ADDRESS"`
-	Ready   bool   `help:"Ask whether it is ready; this is the default." xor:"what"`
-	Live    bool   `help:"Ask whether it is alive." xor:"what"`
-	Startup bool   `help:"Ask whether it has started." xor:"what"`
-	Model   string `help:"Ask whether this model is ready." placeholder:"NAME" xor:"what"`
+	Config, Health       string
+	Ready, Live, Startup bool
+	Model                string
+}
+
+func (c *probeCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "probe", Short: "Ask the Pilotlight of this pod how it is, as an exec probe does: one line, exit code 0 or 1."}
+	flags := command.Flags()
+	configFlag(flags, &c.Config, "The configuration `FILE` that says where Pilotlight listens; without one, :9001.")
+	flags.StringVar(&c.Health, "health", "", "The `ADDRESS` where probes are answered, in place of listen.health.")
+	flags.BoolVar(&c.Ready, "ready", false, "Ask whether it is ready; this is the default.")
+	flags.BoolVar(&c.Live, "live", false, "Ask whether it is alive.")
+	flags.BoolVar(&c.Startup, "startup", false, "Ask whether it has started.")
+	flags.StringVar(&c.Model, "model", "", "Ask whether the model of this `NAME` is ready.")
+	command.MarkFlagsMutuallyExclusive("ready", "live", "startup", "model")
+
+	return command
 }
 
 // Run asks once.

@@ -43,7 +43,7 @@ func TestProbeSaysWhyInOneLine(t *testing.T) {
 		{"one model", []string{"--health", ready.health, "--model", "default"}, 0, "ok: ready"},
 		{"no such model", []string{"--health", ready.health, "--model", "a&b=c +"}, 1, "pilotlight: no such model"},
 		{"nobody is there", []string{"--health", nobody}, 1, "pilotlight: ask /readyz at " + nobody},
-		{"two questions", []string{"--live", "--ready"}, exitUsage, "pilotlight: --ready and --live can't be used together"},
+		{"two questions", []string{"--live", "--ready"}, exitUsage, "pilotlight: if any flags in the group [ready live startup model] are set none of the others can be; [live ready] were all set"},
 		{"no such file", []string{"-c", "/nonexistent"}, exitUsage, "nonexistent"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,19 +7,30 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 // runCmd stands in front of a backend until it is told to stop.
 type runCmd struct {
-	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, --backend or --onnx says enough." placeholder:"FILE" short:"c"`
-	Backend string `help:"The backend: host:port, http://host:port/base or unix:/path." placeholder:"ADDRESS"`
-	Onnx    string `help:"Serve this ONNX model from a worker of our own, instead of a backend." placeholder:"[NAME=]PATH"`
-	Data    string `help:"Where users' requests are accepted." placeholder:"ADDRESS"`
-	Health  string `help:"Where probes are answered." placeholder:"ADDRESS"`
-	Admin   string `help:"Where the status is shown; loopback only." placeholder:"ADDRESS"`
-	Strict  bool   `help:"Refuse a configuration that is only strange, such as limits that contradict each other."`
+	Config, Backend, Onnx, Data, Health, Admin string
+	Strict                                     bool
+}
+
+func (c *runCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "run", Short: "Stand in front of a backend: warm it, hold early requests, forward the rest."}
+	flags := command.Flags()
+	configFlag(flags, &c.Config, "The configuration `FILE`; without one, --backend or --onnx says enough.")
+	flags.StringVar(&c.Backend, "backend", "", "The backend's `ADDRESS`: host:port, http://host:port/base or unix:/path.")
+	flags.StringVar(&c.Onnx, "onnx", "", "Serve this ONNX model, `[NAME=]PATH`, from a worker of our own, instead of a backend.")
+	flags.StringVar(&c.Data, "data", "", "The `ADDRESS` where users' requests are accepted.")
+	flags.StringVar(&c.Health, "health", "", "The `ADDRESS` where probes are answered.")
+	flags.StringVar(&c.Admin, "admin", "", "The `ADDRESS` where the status is shown; loopback only.")
+	flags.BoolVar(&c.Strict, "strict", false, "Refuse a configuration that is only strange, such as limits that contradict each other.")
+
+	return command
 }
 
 // Run loads the configuration, wires the rooms, serves until ctx ends, and drains.

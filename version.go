@@ -1,16 +1,23 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
 // versionCmd prints the version.
 type versionCmd struct{}
 
+func (*versionCmd) Command() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version."}
+}
+
 // Run prints what was built, from which revision, with which Go.
-func (*versionCmd) Run(std *stdio) error {
+func (*versionCmd) Run(_ context.Context, std *stdio) error {
 	_, err := fmt.Fprintf(std.out, "pilotlight %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 
 	return err

@@ -12,25 +12,30 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pilotlight-proxy/pilotlight/internal/config"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/pages"
 )
 
-// warmCmds are what "warm" does: by itself it warms.
-type warmCmds struct {
-	Now    warmCmd       `cmd:"" default:"withargs" help:"Warm a backend once, show the progress, and say how it went." name:"now"`
-	Import warmImportCmd `cmd:"" help:"Turn what warms a server by its own means into a plan: a Triton model's config.pbtxt, TensorFlow Serving's tf_serving_warmup_requests, or JSON lines."`
-}
-
 // warmCmd runs the plan once, shows what it does, and fails when the backend is not warm at the end.
 type warmCmd struct {
-	Config  string `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, --backend says enough." placeholder:"FILE" short:"c"`
-	Backend string `help:"The backend: host:port, http://host:port/base or unix:/path." placeholder:"ADDRESS"`
-	Only    string `help:"Run only the steps of that name or kind, whatever they need. --only prefetch needs no backend: for an init container." placeholder:"STEP"`
-	JSON    bool   `help:"Print the report as JSON to the standard output." name:"json"`
-	Strict  bool   `help:"Refuse a configuration that is only strange, such as limits that contradict each other."`
+	Config, Backend, Only string
+	JSON, Strict          bool
+}
+
+func (c *warmCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "now", Short: "Warm a backend once, show the progress, and say how it went."}
+	flags := command.Flags()
+	configFlag(flags, &c.Config, "The configuration `FILE`; without one, --backend says enough.")
+	flags.StringVar(&c.Backend, "backend", "", "The backend's `ADDRESS`: host:port, http://host:port/base or unix:/path.")
+	flags.StringVar(&c.Only, "only", "", "Run only the steps of the name or kind `STEP`, whatever they need. --only prefetch needs no backend: for an init container.")
+	flags.BoolVar(&c.JSON, "json", false, "Print the report as JSON to the standard output.")
+	flags.BoolVar(&c.Strict, "strict", false, "Refuse a configuration that is only strange, such as limits that contradict each other.")
+
+	return command
 }
 
 // refreshEvery is how often progress is looked at between two events.

@@ -1,20 +1,42 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 )
 
 // warmImportCmd writes the plan to the standard output, and the requests that had to be made to a file that it names.
 type warmImportCmd struct {
-	Files []string `arg:"" help:"Each a config.pbtxt with model_warmup, in the model's folder, a tf_serving_warmup_requests, or a file of JSON lines, which is named as it is." name:"file"`
-	Out   string   `default:"warmup.jsonl" help:"The file for requests that had to be made. It must not exist yet." placeholder:"FILE" short:"o"`
+	// Files are each a config.pbtxt with model_warmup, in the model's folder, a tf_serving_warmup_requests, or a file of JSON lines, which is named as it is.
+	Files []string
+	Out   string
+}
+
+func (c *warmImportCmd) Command() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Turn what warms a server by its own means into a plan: a Triton model's config.pbtxt, TensorFlow Serving's tf_serving_warmup_requests, or JSON lines.",
+		Long: "Turn what warms a server by its own means into a plan.\n\n" +
+			"Each FILE is a config.pbtxt with model_warmup, in the model's folder, a tf_serving_warmup_requests, or a file of JSON lines, which is named as it is.",
+		Args: func(_ *cobra.Command, arguments []string) error {
+			if c.Files = arguments; len(arguments) == 0 {
+				return errors.New("expected at least one FILE")
+			}
+
+			return nil
+		},
+	}
+	command.Flags().StringVarP(&c.Out, "out", "o", "warmup.jsonl", "The `FILE` for requests that had to be made. It must not exist yet.")
+
+	return command
 }
 
 // tfServingFile is what TensorFlow Serving calls its file, and the only thing to know it by.
@@ -29,7 +51,7 @@ type importedStep struct {
 }
 
 // Run imports.
-func (c *warmImportCmd) Run(std *stdio) error {
+func (c *warmImportCmd) Run(_ context.Context, std *stdio) error {
 	var replayed, imported []string
 	for _, path := range c.Files {
 		switch {

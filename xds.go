@@ -2,32 +2,40 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
 
 	"github.com/pilotlight-proxy/pilotlight/health"
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/xds"
 )
 
-// xdsCmd is what to look at and to begin with when Envoy or a gRPC client is to follow us.
-type xdsCmd struct {
-	Snapshot  xdsSnapshotCmd  `cmd:"" help:"Print the resources that would be served."`
-	Bootstrap xdsBootstrapCmd `cmd:"" help:"Print what a client in the same pod must be started with."`
-}
-
 // xdsSnapshotCmd prints resources.
 type xdsSnapshotCmd struct {
-	Config string       `env:"PILOTLIGHT_CONFIG" help:"The configuration file; without one, the defaults." placeholder:"FILE" short:"c"`
-	State  health.State `default:"ready" help:"The state of the pod: starting, idle, warming, ready, degraded, unhealthy, cold, draining or stopped." placeholder:"STATE"`
-	Format string       `default:"yaml" enum:"yaml,json" help:"yaml or json."`
+	Config string
+	State  health.State
+	Format string
+}
+
+func (c *xdsSnapshotCmd) Command() *cobra.Command {
+	command := &cobra.Command{Use: "snapshot", Short: "Print the resources that would be served."}
+	flags := command.Flags()
+	configFlag(flags, &c.Config, "The configuration `FILE`; without one, the defaults.")
+	flags.TextVar(&c.State, "state", health.Ready, "The `STATE` of the pod: starting, idle, warming, ready, degraded, unhealthy, cold, draining or stopped.")
+	c.Format = "yaml"
+	flags.Var(oneOf(&c.Format, "yaml", "json"), "format", "yaml or json.")
+
+	return command
 }
 
 // Run prints them to the standard output.
-func (c *xdsSnapshotCmd) Run(std *stdio) error {
+func (c *xdsSnapshotCmd) Run(_ context.Context, std *stdio) error {
 	loaded, err := neighbour(std, c.Config, nil)
 	if err != nil {
 		return err
@@ -47,18 +55,30 @@ func (c *xdsSnapshotCmd) Run(std *stdio) error {
 
 // xdsBootstrapCmd prints a bootstrap.
 type xdsBootstrapCmd struct {
-	For    string       `arg:"" enum:"envoy,grpc" help:"envoy or grpc."`
-	Config string       `env:"PILOTLIGHT_CONFIG" help:"The configuration file, which has xds.serve." placeholder:"FILE" short:"c"`
-	Node   string       `default:"pilotlight" help:"What the client calls itself." placeholder:"ID"`
-	Admin  units.Listen `default:"localhost:9901" help:"Where Envoy answers questions about itself; empty: nowhere." placeholder:"ADDRESS"`
-	Delta  bool         `help:"Let Envoy ask for changes, not for full states."`
-	CA     string       `help:"The file with the roots of xds.tls, where the client finds it." name:"ca" placeholder:"FILE"`
-	Cert   string       `help:"The certificate that the client shows, where xds.tls.client_ca asks for one." placeholder:"FILE"`
-	Key    string       `help:"Its key." placeholder:"FILE"`
+	For, Config, Node string
+	Admin             units.Listen
+	Delta             bool
+	CA, Cert, Key     string
+}
+
+func (c *xdsBootstrapCmd) Command() *cobra.Command {
+	client := oneOf(&c.For, "envoy", "grpc")
+	command := &cobra.Command{Use: "bootstrap " + client.Type(), Short: "Print what a client in the same pod must be started with."}
+	command.Args = func(_ *cobra.Command, arguments []string) error { return client.Set(strings.Join(arguments, " ")) }
+	flags := command.Flags()
+	configFlag(flags, &c.Config, "The configuration `FILE`, which has xds.serve.")
+	flags.StringVar(&c.Node, "node", "pilotlight", "What the client calls itself, its `ID`.")
+	flags.TextVar(&c.Admin, "admin", units.Listen{Network: "tcp", Host: "localhost:9901"}, "The `ADDRESS` where Envoy answers questions about itself; empty: nowhere.")
+	flags.BoolVar(&c.Delta, "delta", false, "Let Envoy ask for changes, not for full states.")
+	flags.StringVar(&c.CA, "ca", "", "The `FILE` with the roots of xds.tls, where the client finds it.")
+	flags.StringVar(&c.Cert, "cert", "", "The `FILE` with the certificate that the client shows, where xds.tls.client_ca asks for one.")
+	flags.StringVar(&c.Key, "key", "", "The `FILE` with its key.")
+
+	return command
 }
 
 // Run prints it to the standard output.
-func (c *xdsBootstrapCmd) Run(std *stdio) error {
+func (c *xdsBootstrapCmd) Run(_ context.Context, std *stdio) error {
 	loaded, err := neighbour(std, c.Config, nil)
 	if err != nil {
 		return err
