@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -78,11 +81,15 @@ var echoDescription = grpc.ServiceDesc{
 	Streams: []grpc.StreamDesc{streamDescription},
 }
 
-// newEchoServer returns the gRPC server of the origin. What it does not know it takes and answers with nothing, so that it can play the collector of traces and metrics as well.
+// newEchoServer returns the gRPC server of the origin. It knows no inference; what else it does not know it takes and answers with nothing, so that it can play the collector of
+// traces and metrics as well.
 func newEchoServer() *grpc.Server {
 	server := grpc.NewServer(
 		grpc.MaxConcurrentStreams(1000),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			if method, _ := grpc.MethodFromServerStream(stream); strings.HasPrefix(method, "/inference.") {
+				return status.Error(codes.Unimplemented, "inferences are answered over HTTP")
+			}
 			if err := stream.RecvMsg(&emptypb.Empty{}); err != nil {
 				return err
 			}
