@@ -20,6 +20,7 @@ type cli struct {
 	Run      runCmd      `cmd:"" help:"Stand in front of a backend: warm it, hold early requests, forward the rest."`
 	Warm     warmCmds    `cmd:"" help:"Warm a backend once, or import what warms another server."`
 	Demo     demoCmd     `cmd:"" help:"Show a really cold model server with and without Pilotlight."`
+	Shapes   shapesCmd   `cmd:"" help:"Show the shapes that users were seen to send, as a plan."`
 	Validate validateCmd `cmd:"" help:"Check a configuration and print it with every \"auto\" resolved."`
 	Probe    probeCmd    `cmd:"" help:"Ask the Pilotlight of this pod how it is, as an exec probe does: one line, exit code 0 or 1."`
 	Drain    drainCmd    `cmd:"" help:"Let the Pilotlight of this pod begin to drain, as a preStop hook does."`
