@@ -16,6 +16,7 @@ import (
 // sixteen is a longPlan that counts the synthetic requests with a batch of 16, which no plan is derived with.
 type sixteen struct {
 	longPlan
+
 	warmed atomic.Int64
 }
 

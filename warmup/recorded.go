@@ -49,6 +49,7 @@ type LiveShape struct {
 // RecordedShape is a shape with the share of its model's requests that it certainly had.
 type RecordedShape struct {
 	LiveShape
+
 	Share float64
 }
 
