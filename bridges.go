@@ -79,6 +79,12 @@ func (p *pilot) ask(ctx context.Context) error {
 	return err
 }
 
+// answered takes a user's request that was answered well.
+func (p *pilot) answered(seen proxy.Observation) {
+	p.live.cold.observe(seen)
+	p.recorder.See(liveShape(seen.Shape))
+}
+
 // keepWarm keeps the backend warm until ctx ends, where that is asked for.
 func (p *pilot) keepWarm(ctx context.Context) *sync.WaitGroup {
 	var keeping sync.WaitGroup

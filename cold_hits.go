@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -71,7 +69,7 @@ func (c *coldHits) observe(seen proxy.Observation) {
 		if len(c.hits) >= coldShapes {
 			return // it is counted all the same
 		}
-		hit = &coldHit{Model: seen.Shape.Model, Suggestion: suggestion(seen.Shape)}
+		hit = &coldHit{Model: seen.Shape.Model, Suggestion: suggestion(liveShape(seen.Shape))}
 		if c.hits == nil {
 			c.hits = map[proxy.RequestShape]*coldHit{}
 		}
@@ -120,26 +118,6 @@ func warmLevelOf(report warmup.ShapeReport) warmLevel {
 	}
 
 	return level
-}
-
-// suggestion is a step of the plan, in one line of YAML.
-func suggestion(shape proxy.RequestShape) string {
-	var grid []string
-	add := func(there bool, format string, value any) {
-		if there {
-			grid = append(grid, fmt.Sprintf(format, value))
-		}
-	}
-	prompt := shape.Endpoint != "" || shape.Output > 0 || shape.Stream
-	add(shape.Batch > 0 && !prompt, "batch: [%d]", shape.Batch)
-	add(prompt && shape.Input > 0, "input_tokens: [%d]", shape.Input)
-	add(shape.Output > 0, "output_tokens: [%d]", shape.Output)
-	add(shape.Stream, "stream: [%t]", true)
-	add(shape.Image, "image: [%t]", true)
-	add(shape.Endpoint != "", "endpoint: [%s]", shape.Endpoint)
-	add(shape.Adapter != "", "adapter: [%q]", shape.Adapter)
-
-	return fmt.Sprintf("infer: {model: %q, grid: {%s}}", shape.Model, strings.Join(grid, ", "))
 }
 
 // report is what the status page shows, the shape that was met most often first; nil when all was well.

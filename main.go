@@ -43,6 +43,7 @@ func commands(choose func(verb)) *cobra.Command {
 		leaf(&runCmd{}),
 		warm,
 		leaf(&demoCmd{}),
+		group("shapes", "Show the shapes that users were seen to send, as a plan.", leaf(&shapesExportCmd{})),
 		leaf(&validateCmd{}),
 		leaf(&probeCmd{}),
 		leaf(&drainCmd{}),

@@ -48,6 +48,7 @@ type pilot struct {
 	publisher   *xds.Publisher // nil: nobody is told
 	tallies     tallies
 	live        liveShapes
+	recorder    *warmup.ShapeRecorder // nil: nothing is recorded
 	pathways    pathways
 
 	// up is called when the backend answers for the first time in a run of the plan.
@@ -79,6 +80,7 @@ func newPilot(c *config.Config, logger *slog.Logger) (*pilot, error) {
 	p := &pilot{config: c, logger: logger, address: c.Backend.Address(), leaving: newDrain(), looking: newLook()}
 	p.latest.Store(c)
 	p.live.cold.logger = logger
+	p.recorder = warmup.NewShapeRecorder(c.Warmup.RecordShapes, logger)
 	if c.Backend.Embedded() {
 		if err := p.embed(); err != nil {
 			return nil, err
@@ -116,6 +118,7 @@ func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
 		Occupied:   p.occupied,
 		Progress:   p.progress,
 		Answered:   p.live.answered,
+		Recorded:   p.recorder.Shapes,
 		Logger:     p.logger,
 	})
 
@@ -239,7 +242,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		Lost:              p.keeper.Lost,
 		Unavailable:       p.unavailable,
 		Suspect:           p.watch.Look,
-		Observed:          p.live.cold.observe,
+		Observed:          p.answered,
 		State:             p.machine.Pod,
 		ServerTiming:      c.Telemetry.ServerTiming,
 		Meter:             p.telemetry.Meter(),

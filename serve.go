@@ -78,6 +78,7 @@ func (p *pilot) serve(ctx context.Context, sockets listeners, watcher *config.Wa
 	background(ctx, &actors, p.breaker.Run)
 	background(ctx, &actors, p.prepare)
 	background(ctx, &actors, p.keeper.Run)
+	background(ctx, &actors, p.recorder.Run)
 	if sockets.xds != nil {
 		background(ctx, &actors, func(ctx context.Context) error { return p.publish(ctx, sockets.xds, sockets.data.Addr()) })
 	}

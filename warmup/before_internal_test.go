@@ -37,7 +37,7 @@ func preparing(t testing.TB, do func(ctx context.Context, s step) error, steps .
 			steps[i].timeout = time.Minute
 		}
 	}
-	r.plan = Plan{steps}
+	r.plan = Plan{steps: steps}
 
 	return r
 }
@@ -122,7 +122,7 @@ func TestOnlyWhatNeedsNoBackendGoesBeforeIt(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `step "up": a wait step needs the backend`) {
 		t.Errorf("got %v", err)
 	}
-	err = Plan{[]step{{name: "up"}, {name: "weights", needs: []string{"up"}, before: true}}}.checkBefore()
+	err = Plan{steps: []step{{name: "up"}, {name: "weights", needs: []string{"up"}, before: true}}}.checkBefore()
 	if err == nil || !strings.Contains(err.Error(), `step "weights" is before_backend and needs "up", which is not`) {
 		t.Errorf("got %v", err)
 	}

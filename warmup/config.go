@@ -31,6 +31,8 @@ type Config struct {
 	// Descriptors is a file that describes the messages of a sample that is a gRPC call, as protoc --include_imports --descriptor_set_out writes it. Empty: the server
 	// is asked by reflection.
 	Descriptors string `yaml:"descriptors"`
+	// RecordShapes remembers the shapes that users send. The next start warms the frequent ones beyond the derived plan.
+	RecordShapes RecordShapesConfig `yaml:"record_shapes"`
 	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
 	KeepWarm units.Duration `yaml:"keep_warm"`
 	// Pressure says what is too much for the trigger "calm", and for shapes that are warmed in the background.
@@ -133,7 +135,7 @@ type ExpectConfig struct {
 
 // DefaultConfig returns the settings used when the user sets none.
 func DefaultConfig() Config {
-	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve, Pressure: calm.DefaultConfig()}
+	return Config{Timeout: units.Duration(10 * time.Minute), OnFailure: StayUnready, NotConverged: Serve, Pressure: calm.DefaultConfig(), RecordShapes: RecordShapesConfig{Max: 256, MinShare: 0.001}}
 }
 
 // DefaultStep returns a step of which nothing is said yet.

@@ -153,7 +153,7 @@ func TestGridKeepsToWhatTheServerHoldsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, higher, err := grid(s, prompts(func(m *backend.Model) { m.MaxTokens, m.MaxTogether = 512, 512 }), 4)
+	base, higher, err := grid(s, prompts(func(m *backend.Model) { m.MaxTokens, m.MaxTogether = 512, 512 }), 4, nil)
 	if err != nil || len(base) != 2 || len(higher) != 2 {
 		t.Fatalf("%d and %d shapes, %v", len(base), len(higher), err)
 	}

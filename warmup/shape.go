@@ -44,12 +44,13 @@ type shape struct {
 	told   sync.Once
 }
 
-// grid returns the shapes of a model: the base ones, at the lowest concurrency, extremes first, then the same at each higher concurrency.
-func grid(s step, model backend.Model, workers int) (base, higher []*shape, err error) {
+// grid returns the shapes of a model: the base ones, at the lowest concurrency, extremes first, then the recorded ones, then the same at each higher concurrency.
+func grid(s step, model backend.Model, workers int, recorded []backend.Shape) (base, higher []*shape, err error) {
 	plan, err := planShapes(s.infer.Grid, model)
 	if err != nil {
 		return nil, nil, err
 	}
+	plan = append(plan, beyond(plan, recorded, model)...)
 	concurrencies := slices.Clone(s.infer.Grid.Concurrency)
 	if len(concurrencies) == 0 {
 		concurrencies = []int{1, max(workers, 1)}

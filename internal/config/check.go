@@ -89,6 +89,12 @@ func (d *document) checkNumbers(c *Config) {
 			d.reportf(path, "expected a share from 0 to 1, got %v", bound)
 		}
 	}
+	if shapes := c.Warmup.RecordShapes; shapes.Max < 1 || shapes.Max > warmup.MostRecorded {
+		d.reportf("warmup.record_shapes.max", "expected a number from 1 to %d, got %d", warmup.MostRecorded, shapes.Max)
+	}
+	if share := c.Warmup.RecordShapes.MinShare; !(share >= 0 && share <= 1) {
+		d.reportf("warmup.record_shapes.min_share", "expected a share from 0 to 1, got %v", share)
+	}
 	if psi := c.Warmup.Pressure.PSI; !(psi >= 0 && psi <= 100) {
 		d.reportf("warmup.pressure.psi", "expected a share from 0 to 100 percent, got %v", psi)
 	}

@@ -18,7 +18,6 @@ func missing() []string {
 		"fallback", "fleet",
 		"load_reports",
 		"telemetry.access_log", "telemetry.first_requests",
-		"warmup.record_shapes",
 		"xds.control_plane",
 	}
 }
