@@ -19,7 +19,7 @@ func TestWhatIsRefusedAsUsage(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		{"no command", []string{}, "expected one of run, warm, demo, validate, probe, drain, xds, onnx, schema, version"},
+		{"no command", []string{}, "expected one of run, warm, demo, shapes, validate, probe, drain, xds, onnx, schema, version"},
 		{"no command of a group", []string{"xds"}, "expected one of snapshot, bootstrap"},
 		{"unknown command", []string{"walk"}, `unknown command "walk" for "pilotlight"`},
 		{"unknown command below one that runs", []string{"warm", "later"}, `unknown command "later" for "pilotlight warm"`},
