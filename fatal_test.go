@@ -4,8 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,10 +33,7 @@ func TestPoisonedBackendIsFatalAndOtherFailuresAreNot(t *testing.T) {
 				}
 			}))
 			t.Cleanup(backend.Close)
-			sample := filepath.Join(t.TempDir(), "sample")
-			if err := os.WriteFile(sample, []byte("POST /predict\n\n{\"x\":1}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			sample := sampleFile(t, "POST /predict\n\n{\"x\":1}")
 			p := freePorts(t)
 			start(t, "run", "-c", p.configure(t, "type: http, workers: 1, http: '"+strings.TrimPrefix(backend.URL, "http://")+"'",
 				"health: {restart_backend: on-fatal, restart_grace: 0s}\nwarmup: {sample: '"+sample+"'}\n"))

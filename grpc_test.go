@@ -56,10 +56,7 @@ func listenGRPC(t *testing.T, address string) (c *counter, stop func()) {
 // TestAGRPCServerThatRestartsIsWarmedAgain has a server that speaks nothing but gRPC, and is recognised by the sample alone.
 func TestAGRPCServerThatRestartsIsWarmedAgain(t *testing.T) {
 	p, address := freePorts(t), freeAddress(t)
-	sample := filepath.Join(t.TempDir(), "sample")
-	if err := os.WriteFile(sample, []byte("/inference.GRPCInferenceService/ModelInfer\n\n{\"modelName\": \"m\"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sample := sampleFile(t, "/inference.GRPCInferenceService/ModelInfer\n\n{\"modelName\": \"m\"}\n")
 	config := p.configure(t, "grpc: '"+address+"'", "warmup: {sample: '"+sample+"'}\n")
 	first, stop := listenGRPC(t, address)
 	start(t, "run", "-c", config)

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,10 +41,7 @@ func TestABackendThatIsLoadingAfterAllIsHeldFor(t *testing.T) {
 		}
 	}))
 	t.Cleanup(backend.Close)
-	sample := filepath.Join(t.TempDir(), "sample")
-	if err := os.WriteFile(sample, []byte("POST /predict\n\n{\"x\":1}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sample := sampleFile(t, "POST /predict\n\n{\"x\":1}")
 	p := freePorts(t)
 	start(t, "run", "-c", p.configure(t, "type: http, workers: 1, http: '"+strings.TrimPrefix(backend.URL, "http://")+"'",
 		"warmup: {sample: '"+sample+"', steps: [{name: up, wait: {}}, {name: shapes, needs: [up], infer: {until: 5}}]}\n"))

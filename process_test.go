@@ -285,3 +285,14 @@ func attributes(tb testing.TB, line string) map[string]any {
 
 	return fields
 }
+
+// sampleFile returns a file with a sample request.
+func sampleFile(tb testing.TB, text string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "sample")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+
+	return path
+}

@@ -157,18 +157,3 @@ func (w *inference) rest(ctx context.Context) error {
 		}
 	}
 }
-
-// sleep lets some time pass; it returns the context's cause when that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

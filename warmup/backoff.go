@@ -13,7 +13,16 @@ type backoff struct{ next, limit time.Duration }
 func (b *backoff) wait(ctx context.Context) error {
 	delay := b.next/2 + rand.N(b.next) //nolint:gosec // jitter needs no secrecy
 	b.next = min(2*b.next, b.limit)
-	timer := time.NewTimer(delay)
+
+	return sleep(ctx, delay)
+}
+
+// sleep lets some time pass; it returns the context's cause when that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
