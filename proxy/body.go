@@ -47,6 +47,7 @@ type Body struct {
 	err      error // what the source said at its end: io.EOF, or why it broke
 	reading  bool  // somebody is inside src.Read
 	lent     bool  // that is an attempt's reader
+	owed     bool  // it was, and what it brings is the next attempt's to send
 	cut      bool  // it was we who ended the source
 	pumping  bool
 	released bool // the pump stops after its present read
@@ -191,7 +192,7 @@ func (b *Body) read(turn int, p []byte) (int, error) {
 
 			return 0, b.err
 		case !b.reading && !b.pumping:
-			return b.readSource(p)
+			return b.readSource(turn, p)
 		default:
 			b.changed.Wait()
 		}
@@ -199,7 +200,7 @@ func (b *Body) read(turn int, p []byte) (int, error) {
 }
 
 // readSource reads past the memory. The caller holds the lock, which is released.
-func (b *Body) readSource(p []byte) (int, error) {
+func (b *Body) readSource(turn int, p []byte) (int, error) {
 	b.reading, b.lent, b.touched = true, true, true
 	b.mu.Unlock()
 	n, err := b.src.Read(p)
@@ -210,10 +211,11 @@ func (b *Body) readSource(p []byte) (int, error) {
 		n = 0
 	}
 	b.passed(p[:n], err)
-	b.keep(p[:n])
 	if err != nil {
 		b.err = err
 	}
+	b.keep(turn, p[:n])
+	b.owed = false
 	b.changed.Broadcast()
 
 	return n, err
@@ -231,20 +233,26 @@ func (b *Body) retain(in *budget) {
 	}
 }
 
-// keep puts a piece that has gone to a reader into memory, if there is room. The caller holds the lock.
-func (b *Body) keep(piece []byte) {
-	fits := !b.direct && !b.spent
+// keep puts a piece that has gone to the reader of an attempt into memory, if there is room. If that attempt is over, it is the next one that has to send the piece.
+// The caller holds the lock.
+func (b *Body) keep(turn int, piece []byte) {
+	fits := !b.direct && !b.spent && !b.closed
 	for fits && len(b.buf)+len(piece) > cap(b.buf) {
-		fits = b.length < 0 && b.grow()
+		fits = b.length < 0 && b.grow(b.budget.spare)
 	}
 	switch {
 	case len(piece) == 0:
 	case fits:
 		b.buf = append(b.buf, piece...)
-		b.off = len(b.buf)
+		if turn == b.turn {
+			b.off = len(b.buf)
+		}
 	default: // the memory is of no more use, and what lies in an HTTP/2 window is on its way
 		b.direct = true
 		b.free()
+		if b.owed && !b.closed {
+			b.err = errBodyClosed // without the piece the rest would look like a whole body
+		}
 	}
 }
 
@@ -327,8 +335,8 @@ func (b *Body) finish(answered bool) {
 		b.patrol.Stop()
 	}
 	defer b.free()
-	if b.bound.over {
-		b.err = nil // what is too much is still on its way
+	if b.bound.over || errors.Is(b.err, errBodyClosed) {
+		b.err = nil // what is too much, or was lost, is not the end: the rest is still on its way
 	}
 	if b.err != nil || (!b.touched && (!b.http1 || b.expects)) {
 		return

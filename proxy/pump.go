@@ -68,18 +68,18 @@ func (b *Body) room() []byte {
 
 		return b.buf[len(b.buf):cap(b.buf)]
 	}
-	if len(b.buf) == cap(b.buf) && !b.grow() {
+	if len(b.buf) == cap(b.buf) && !b.grow(b.budget.take) {
 		return nil
 	}
 
 	return b.buf[len(b.buf):cap(b.buf)]
 }
 
-// grow makes the memory of a body of unknown length larger, as long as the budget has some.
-func (b *Body) grow() bool {
+// grow makes the memory of a body of unknown length larger, as long as the budget has some for it.
+func (b *Body) grow(take func(int64) bool) bool {
 	had := int64(cap(b.buf))
 	size := min(max(firstRead, 2*had), b.limit)
-	if size <= had || !b.budget.take(size-had) {
+	if size <= had || !take(size-had) {
 		return false
 	}
 	b.reserved += size - had

@@ -68,7 +68,7 @@ func (b *Body) rewind() bool {
 	if b.direct || b.spent {
 		return false
 	}
-	b.off = 0
+	b.off, b.owed = 0, b.lent
 
 	return true
 }
