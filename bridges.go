@@ -103,14 +103,11 @@ const quiet = time.Second
 
 // occupied says why shapes that nobody waits for had better not be warmed now.
 func (p *pilot) occupied() string {
-	switch {
-	case !p.machine.Pod().Serves():
-		return "the pod does not serve"
-	case p.breaker.Idle() < quiet:
+	if p.breaker.Idle() < quiet {
 		return "users are served"
-	default:
-		return ""
 	}
+
+	return ""
 }
 
 // circuitMoved tells the keeper what the breaker decided.
@@ -191,6 +188,7 @@ func named(err error) error {
 // warmModel runs what one model needs of the plan, for the keeper.
 func (p *pilot) warmModel(ctx context.Context, model string) (health.ModelWarmth, error) {
 	report, err := p.runner.RunModel(ctx, model)
+	p.live.learn(p.runner.Report(), p.breaker.Learn)
 	if err != nil {
 		return health.ModelWarmth{}, named(err)
 	}

@@ -116,6 +116,7 @@ func (p *pilot) wireWarmup(backendTLS *tls.Config) (err error) {
 		Calm:       calm.New(p.config.Warmup.Pressure, nil),
 		Background: p.config.Readiness.ReadyAfter == health.AfterRequired,
 		Occupied:   p.occupied,
+		Serving:    func() bool { return p.machine.Pod().Serves() },
 		Progress:   p.progress,
 		Answered:   p.live.answered,
 		Recorded:   p.recorder.Shapes,

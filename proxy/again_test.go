@@ -38,7 +38,7 @@ func TestBodyReadByAnAttemptThatIsOver(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				body, client := chunked(t)
-				defer client.Close()
+				defer func() { _ = client.Close() }()
 				var memory budget
 				memory.limit.Store(test.budget)
 				var watch clock

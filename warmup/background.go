@@ -64,6 +64,9 @@ func (c *run) inBackground(ctx context.Context) {
 		return
 	}
 	for _, name := range c.modelNames() {
+		if c.overtaken(name) {
+			continue
+		}
 		report, _ := c.outcome(name) // what failed was optional
 		c.settle(report)
 		c.emit(Event{Kind: BackgroundEnded, Model: report})
@@ -73,6 +76,17 @@ func (c *run) inBackground(ctx context.Context) {
 	spent := c.computing.read()
 	c.runner.mu.Unlock()
 	c.runner.logger.InfoContext(ctx, "the background has warmed the rest", "gpu_time", spent)
+}
+
+// errOvertaken is why the background gives a model up.
+var errOvertaken = errors.New("the model is warmed by a run of its own")
+
+// overtaken says whether a model has been warmed by a run of its own since: then what this one has left or found about it is of no interest any more.
+func (c *run) overtaken(model string) bool {
+	c.runner.mu.Lock()
+	defer c.runner.mu.Unlock()
+
+	return c.runner.partial[model] != nil
 }
 
 func (c *run) setBackground(set func(*background)) {
@@ -86,6 +100,9 @@ func (c *run) deferredNode(ctx context.Context, n *node) {
 	for _, model := range slices.Sorted(maps.Keys(n.lanes)) {
 		l := n.lanes[model]
 		l.deferred = false
+		if c.overtaken(model) {
+			continue
+		}
 		l.err = c.needed(n, model)
 		if l.err == nil {
 			c.begin(n)
@@ -95,6 +112,9 @@ func (c *run) deferredNode(ctx context.Context, n *node) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(l.err, errOvertaken) {
+			l.err = nil
+		}
 	}
 	c.end(ctx, n)
 }
@@ -102,8 +122,8 @@ func (c *run) deferredNode(ctx context.Context, n *node) {
 // later warms the shapes of a required step that were left, each for itself.
 func (w *inference) later(ctx context.Context) {
 	for _, s := range w.left {
-		if s.concurrency != w.left[0].concurrency {
-			continue // goes with its base
+		if s.concurrency != w.left[0].concurrency || w.run.overtaken(w.model) {
+			continue // goes with its base, or is warmed by another run
 		}
 		one := &inference{
 			run: w.run, node: w.node, lane: w.lane, model: w.model, dialect: w.dialect, identity: w.identity, described: w.described,
@@ -120,7 +140,7 @@ func (w *inference) later(ctx context.Context) {
 
 			return
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errOvertaken) {
 			w.lane.later = errors.Join(w.lane.later, err)
 		}
 	}
@@ -141,19 +161,30 @@ func (w *inference) rest(ctx context.Context) error {
 				return err
 			}
 		}
-		occupied := c.runner.settings.Occupied
-		if occupied == nil {
-			return nil
-		}
-		why := occupied()
-		if late := !time.Now().Before(c.background.latest); why == "" || late {
-			tell("")
-
+		why := c.hindered()
+		tell(why)
+		switch {
+		case w.run.overtaken(w.model):
+			return errOvertaken
+		case why == "":
 			return context.Cause(ctx)
 		}
-		tell(why)
 		if err := sleep(ctx, occupiedLook); err != nil {
 			return err
 		}
+	}
+}
+
+// hindered says why the background waits besides the machine, or nothing.
+func (c *run) hindered() string {
+	settings := &c.runner.settings
+	late := !time.Now().Before(c.background.latest)
+	switch {
+	case settings.Serving != nil && !settings.Serving():
+		return "the pod does not serve"
+	case settings.Occupied == nil || late:
+		return ""
+	default:
+		return settings.Occupied()
 	}
 }

@@ -276,3 +276,28 @@ func TestRestartCancelsTheBackground(t *testing.T) {
 		}
 	})
 }
+
+// TestBackgroundNeverBurdensAPodThatDoesNotServe has one that is sick, or drains, for longer than anything is put off.
+func TestBackgroundNeverBurdensAPodThatDoesNotServe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]*fakeModel{"m": {infer: steadily(10 * ms)}})
+		began := time.Now()
+		runner, _, _ := newRunner(t, f, warmup.Settings{
+			Background: true, Config: warmup.Config{Pressure: calm.DefaultConfig()},
+			Serving: func() bool { return time.Since(began) > 20*time.Minute },
+		})
+		if _, err := runner.Run(anHour(t)); err != nil {
+			t.Fatal(err)
+		}
+		before := f.count("POST /v2/models/m/infer")
+		time.AfterFunc(19*time.Minute, func() {
+			if report := runner.Report(); f.count("POST /v2/models/m/infer") != before || report.Background.PutOff != "the pod does not serve" {
+				t.Errorf("after 19 minutes, and %d requests: %+v", f.count("POST /v2/models/m/infer")-before, report.Background)
+			}
+		})
+		runner.Background(anHour(t))
+		if took := time.Since(began); took < 20*time.Minute || runner.Report().Background.Left != 0 {
+			t.Errorf("took %v, %+v", took, runner.Report().Background)
+		}
+	})
+}

@@ -134,7 +134,7 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	defer runner.mu.Unlock()
 	for _, s := range slices.Concat(w.base, w.higher) {
 		s.was = believed.find(s, w.identity)
-		s.report.Background = w.slow || (s.extra && runner.settings.Background)
+		s.report.Background = w.slow || (s.extra && runner.settings.Background && w.run.only == "") // nobody comes back to a run for one model
 		w.run.shapes = append(w.run.shapes, s)
 	}
 	if w.slow {

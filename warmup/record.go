@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -129,9 +130,13 @@ func (c *run) settleRecord(ctx context.Context, failed error) {
 	if path == "" || failed != nil {
 		return
 	}
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	r.recordSpent.Store(true)
 	made := c.record()
 	if made.Backend == "" || made.Backend != r.settings.Process() || len(made.Shapes) == 0 {
+		r.forgetRecord(ctx)
+
 		return // nobody could tell later that it is the same one
 	}
 	text, err := json.Marshal(made)
@@ -143,13 +148,29 @@ func (c *run) settleRecord(ctx context.Context, failed error) {
 	}
 }
 
-// record is what the run has left warm. Its lanes have ended.
+// settleRecord writes the record anew when what is warm of one model has changed beside the latest run.
+func (r *Runner) settleRecord(ctx context.Context) {
+	r.mu.Lock()
+	c := r.current
+	r.mu.Unlock()
+	if c != nil {
+		c.settleRecord(ctx, c.err)
+	}
+}
+
+// record is what the run, and those for one model since, have left warm. Its lanes have ended.
 func (c *run) record() record {
 	r := c.runner
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	made := record{Format: recordFormat, Backend: c.process(), Plan: r.planHash, Models: maps.Clone(r.warmed)}
-	for _, s := range c.shapes {
+	shapes := slices.DeleteFunc(slices.Clone(c.shapes), func(s *shape) bool { return r.partial[s.report.Model] != nil })
+	for _, part := range r.partial {
+		if !part.ended.IsZero() && part.err == nil {
+			shapes = append(shapes, part.shapes...)
+		}
+	}
+	for _, s := range shapes {
 		if !s.report.State.Warm() {
 			continue
 		}

@@ -2,6 +2,7 @@ package warmup_test
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,6 +178,41 @@ func TestARecordThatCannotBeWrittenFailsNothing(t *testing.T) {
 		}
 		if !strings.Contains(log.String(), "could not be recorded") {
 			t.Errorf("the log does not say so:\n%s", log)
+		}
+	})
+}
+
+// TestAModelThatCouldNotBeWarmedAnewIsOffTheRecord has two models of which one is warmed once more, first in vain.
+func TestAModelThatCouldNotBeWarmedAnewIsOffTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]*fakeModel{"a": {infer: steadily(10 * ms)}, "b": {infer: steadily(10 * ms)}})
+		path := filepath.Join(t.TempDir(), "warm.json")
+		runner, _, _ := newRunner(t, f, recording(path, "boot 1"))
+		names := func() string {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := ""
+			for _, name := range []string{"a", "b"} {
+				if strings.Contains(string(text), `"model":"`+name+`"`) {
+					found += name
+				}
+			}
+
+			return found
+		}
+		if _, err := runner.Run(anHour(t)); err != nil || names() != "ab" {
+			t.Fatalf("the record has %s, %v", names(), err)
+		}
+		works := f.models["b"].infer
+		f.models["b"].infer = func(int, int) (time.Duration, int, string) { return ms, http.StatusInternalServerError, "broken" }
+		if _, err := runner.RunModel(anHour(t), "b"); err == nil || names() != "a" {
+			t.Errorf("the record has %s, %v; expected a alone", names(), err)
+		}
+		f.models["b"].infer = works
+		if _, err := runner.RunModel(anHour(t), "b"); err != nil || names() != "ab" {
+			t.Errorf("the record has %s, %v; expected both", names(), err)
 		}
 	})
 }

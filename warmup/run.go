@@ -315,7 +315,7 @@ func (c *run) try(ctx context.Context, n *node, f func(context.Context) error) e
 
 // hopeless says that another try within this run would end alike.
 func hopeless(err error) bool {
-	return errors.Is(err, backend.ErrCredentialsRefused) || errors.Is(err, backend.ErrNotOffered) || errors.Is(err, backend.ErrNoRequest)
+	return errors.Is(err, backend.ErrCredentialsRefused) || errors.Is(err, backend.ErrNotOffered) || errors.Is(err, backend.ErrNoRequest) || errors.Is(err, errOvertaken)
 }
 
 func (c *run) begin(n *node) {

@@ -60,8 +60,10 @@ func (r *Runner) fly(ctx context.Context, model string, f *flight) {
 	delete(r.known, model)
 	delete(r.warmed, model)
 	r.mu.Unlock()
+	r.settleRecord(ctx) // without the model
 	f.err = part.do(ctx)
 	part.references.end()
+	r.settleRecord(ctx)
 	report := part.modelReport()
 	f.report = report
 	r.logger.InfoContext(ctx, "warm-up of one model ended", "model", model, "warm", f.err == nil, "outcome", report.Outcome)

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/internal/units"
 	"github.com/pilotlight-proxy/pilotlight/warmup"
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
+	"github.com/pilotlight-proxy/pilotlight/warmup/calm"
 )
 
 // twoModels is a plan in which b has to be loaded by a call first.
@@ -187,6 +188,61 @@ func TestAnEngineThatSleptIsWarmedAgain(t *testing.T) {
 		}
 		if !slices.ContainsFunc(seen.of(warmup.Waiting), func(e warmup.Event) bool { return e.Error != nil && strings.Contains(e.Error.Error(), "sleep") }) {
 			t.Error("nobody was told what is waited for")
+		}
+	})
+}
+
+// TestRunModelLeavesNothingForABackground has derived shapes beyond the required ones: nobody would come back to warm them.
+func TestRunModelLeavesNothingForABackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]*fakeModel{"m": {infer: coldly(20 * ms)}})
+		runner, _, _ := newRunner(t, f, warmup.Settings{Background: true})
+		if _, err := runner.Run(anHour(t)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := runner.RunModel(anHour(t), "m"); err != nil {
+			t.Fatal(err)
+		}
+		runner.Background(anHour(t))
+		for _, s := range runner.Report().Shapes {
+			if s.State != warmup.ShapeConverged {
+				t.Errorf("%s is %v", s.Shape(), s.State)
+			}
+		}
+	})
+}
+
+// TestBackgroundSaysNothingOfAModelThatWasWarmedSince has a background that is put off while one of two models is warmed by itself, whose outcome is another one.
+func TestBackgroundSaysNothingOfAModelThatWasWarmedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]*fakeModel{"a": {infer: steadily(10 * ms)}, "b": {infer: steadily(10 * ms)}})
+		began := time.Now()
+		runner, seen, _ := newRunner(t, f, warmup.Settings{
+			Background: true, Config: warmup.Config{Pressure: calm.DefaultConfig()},
+			Occupied: func() string {
+				if time.Since(began) < 5*time.Minute {
+					return "users are served"
+				}
+
+				return ""
+			},
+		})
+		if _, err := runner.Run(anHour(t)); err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		group.Go(func() { runner.Background(anHour(t)) })
+		synctest.Wait()
+		if _, err := runner.RunModel(anHour(t), "b"); err != nil {
+			t.Fatal(err)
+		}
+		before := f.count("POST /v2/models/b/infer")
+		group.Wait()
+		if ended := seen.of(warmup.BackgroundEnded); len(ended) != 1 || ended[0].Model.Name != "a" {
+			t.Errorf("ended %+v, expected model a alone", ended)
+		}
+		if f.count("POST /v2/models/b/infer") != before {
+			t.Errorf("%d requests for what was warmed since", f.count("POST /v2/models/b/infer")-before)
 		}
 	})
 }

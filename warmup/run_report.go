@@ -146,7 +146,7 @@ func (c *run) report() Report {
 	}
 	for _, s := range c.shapes {
 		shape := s.report
-		if shape.Background && (shape.State == ShapeWaiting || shape.State == ShapeWarming) {
+		if shape.Background && c.runner.partial[shape.Model] == nil && (shape.State == ShapeWaiting || shape.State == ShapeWarming) {
 			report.Background.Left++
 		}
 		if shape.Gaps != nil {

@@ -38,6 +38,9 @@ type Settings struct {
 	Background bool
 	// Occupied says why the background should wait besides, or nothing; nil: it need not. It is called from any goroutine.
 	Occupied func() string
+	// Serving says whether users are let in: the background waits for that however late it is, since a pod that is sick or drains is not to be burdened. Nil: they are.
+	// It is called from any goroutine.
+	Serving func() bool
 	// Process says which process listens at the backend's address, in words that nobody who listened there before or will later shares; empty where that cannot be
 	// seen. It is called from any goroutine. Nil: it cannot be seen, and no record of what is warm is written or believed.
 	Process func() string
@@ -80,6 +83,9 @@ type Runner struct {
 	recordSpent atomic.Bool
 
 	prepared atomic.Bool
+
+	// recording keeps one record from overtaking another.
+	recording sync.Mutex
 
 	// events keeps Progress to one call at a time.
 	events sync.Mutex
