@@ -296,7 +296,7 @@ func verdicts(t *testing.T, transport Transport) {
 		{"500", plain("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"), 500, false, bad, false},
 		{"503", plain("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nCUDA"), 503, false, bad, false},
 		{"503 with a time to come back is busy", plain("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"), 503, false, none, false},
-		{"503 while loading is asked once more", plain("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 13\r\n\r\nLoading model"), 503, false, circuit.Tally{None: 2}, false},
+		{"503 while loading is asked once more", plain("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 13\r\n\r\nLoading model"), 503, false, circuit.Tally{None: 2}, false},
 		{"broken before an answer", plain(""), 502, false, bad, true},
 		{"broken head", plain("HTTP/1.1 200"), 502, false, bad, true},
 		{"broken small answer", plain("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nonly"), 200, true, bad, true},
