@@ -21,7 +21,7 @@ type Dialect interface {
 	Check(act string, answer Answer, expect Expect) error
 }
 
-// Paths says what the paths of a server's API are for, once they are decoded.
+// Paths says what the paths of a server's API are for. It gets them decoded; ControlPath gets every other reading of a path as well.
 type Paths interface {
 	// ReadyPath says whether a path asks whether the server, or the named model, is ready.
 	ReadyPath(path string) (model string, ok bool)
