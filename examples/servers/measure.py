@@ -26,6 +26,7 @@ from processes import START_LIMIT, Failure, Pilot, answers, free, infer, until
 from servers import SERVERS
 
 COLD = 3  # a first request that takes this many times the steady latency met something cold
+DECISIVE_STARTS = 5  # a median of fewer first requests is a matter of luck: of a warm server, too, some are above their p99
 STEADY_STARTS = 10  # after so many of the starts the steady latency is measured as well; in the others only first users count
 CONTROL_STARTS = 3  # for each shape
 
@@ -158,8 +159,11 @@ class Trial:
             self.tell("pilotlight", shape, seen)
             ratios = [one.times_p99(shape.name) for one in seen if one.steady]
             ratio = statistics.median(ratios)
-            self.check(f"{shape.name}: the first user waits no longer than the steady p99", ratio <= 1,
-                       f"{ratio:.2f} times in the median of {len(ratios)}, {max(ratios):.2f} at worst", latency=True)
+            seen_as = f"{ratio:.2f} times the steady p99 in the median of {len(ratios)}, {max(ratios):.2f} at worst"
+            if len(ratios) >= DECISIVE_STARTS:
+                self.check(f"{shape.name}: the first user waits no longer than the steady p99", ratio <= 1, seen_as, latency=True)
+            else:
+                self.check(f"{shape.name}: the first user meets nothing cold", ratio < COLD, seen_as, latency=True)
         if crews := [one.crew for one in seen if one.crew]:
             cold, asked = sum(crew.cold for crew in crews), sum(crew.asked for crew in crews)
             self.figures.update(users=asked, cold_users=cold)
