@@ -108,7 +108,7 @@ type Runner struct {
 	warmed map[string]string
 	// readers are what the latest tries of prefetches read with, by the names of their steps. They outlive the run, too.
 	readers map[string]*pages.Prefetch
-	// before are the steps that go before the backend, once Prepare has begun.
+	// before are the steps that go before the backend.
 	before map[string]*preparation
 	// computing counts the time of all synthetic requests.
 	computing stopwatch
@@ -147,6 +147,7 @@ func NewRunner(s Settings) (*Runner, error) {
 		settings: s, plan: plan, planHash: hash, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
 		partial: map[string]*run{}, flights: map[string]*flight{},
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{}, readers: map[string]*pages.Prefetch{},
+		before: plan.preparations(),
 	}
 	if s.Dialect != nil {
 		r.spoken.Store(&s.Dialect)
