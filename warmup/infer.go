@@ -25,9 +25,8 @@ type inference struct {
 	base, higher []*shape
 	// left are the shapes that are left for the background, in the order of base and higher.
 	left []*shape
-	// slow is true in the background, where each volley waits for its turn; lastTook is what the last one took.
-	slow     bool
-	lastTook time.Duration
+	// slow is true in the background, where each volley waits for its turn.
+	slow bool
 	// answered is when the last good answer came, in nanoseconds since 1970.
 	answered atomic.Int64
 }

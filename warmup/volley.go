@@ -34,7 +34,9 @@ func (w *inference) volley(ctx context.Context, s *shape, n int) ([]sample, erro
 	}
 	began := time.Now()
 	samples, err := w.fire(ctx, s, n)
-	w.lastTook = time.Since(began)
+	if w.slow {
+		w.run.background.lastTook = time.Since(began)
+	}
 
 	return samples, err
 }
