@@ -21,8 +21,8 @@ type Config struct {
 	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, its background included. Whatever is left then stays unwarmed, by name,
 	// under the condition gpu_time_spent; the policy not_converged decides whether it serves. A request that is under way is not cut off. 0: no cap.
 	GPUTime units.Duration `yaml:"gpu_time"`
-	// Record is the file that says what is warm, for a restart of Pilotlight alone: beside the same process of the backend one request for each shape confirms it. "auto" is
-	// a file of mode 0600 in the runtime directory, "" keeps none. It outlives a container only on a volume, such as an emptyDir.
+	// Record is the file that says what is warm, for a restart of Pilotlight alone: beside the same process of the backend one request for each shape confirms it, or with
+	// several backend.workers as many as reach each of them. "auto" is a file of mode 0600 in the runtime directory, "" keeps none. It outlives a container only on a volume, such as an emptyDir.
 	Record units.Auto[string] `yaml:"record"`
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
 	// A gRPC call has /package.Service/Method in its first line, and JSON or @file as its message. Whoever names it vouches that sending it again and again has no

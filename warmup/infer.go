@@ -122,17 +122,12 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	if w.base, w.higher, err = grid(w.node.step, w.described, workers, runner.recorded(w.described)); err != nil {
 		return err
 	}
-	for _, s := range w.higher {
-		// Those of the configuration are processes behind one port; those that a server tells of are its own to spread requests over.
-		if configured := runner.settings.Workers; s.concurrency >= configured {
-			s.volleys = crewVolleys(configured)
-		}
-	}
+	w.man(runner.settings.Workers)
 	believed := w.run.believed()
 	runner.mu.Lock()
 	defer runner.mu.Unlock()
 	for _, s := range slices.Concat(w.base, w.higher) {
-		s.was = believed.find(s, w.identity)
+		w.believe(s, believed.find(s, w.identity))
 		s.report.Background = w.slow || (s.extra && runner.settings.Background && w.run.only == "") // nobody comes back to a run for one model
 		w.run.shapes = append(w.run.shapes, s)
 	}
@@ -153,6 +148,26 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	return nil
 }
 
+// man has shapes reach each of the processes behind the port that the configuration tells of, by the highest concurrency if none is as high as they are many. Those
+// that a server tells of are its own to spread requests over.
+func (w *inference) man(processes int) {
+	if processes < 2 {
+		return
+	}
+	highest := 1
+	all := slices.Concat(w.base, w.higher)
+	for _, s := range all {
+		if s.report.State != ShapeRefused {
+			highest = max(highest, s.concurrency)
+		}
+	}
+	for _, s := range all {
+		if s.concurrency >= min(processes, highest) {
+			s.crew, s.volleys = true, crewVolleys(processes)
+		}
+	}
+}
+
 // settle sends requests of one shape until its meter knows, or the number that was asked for.
 func (w *inference) settle(ctx context.Context, s *shape) error {
 	for !w.settled(s) {
@@ -170,13 +185,12 @@ func (w *inference) settle(ctx context.Context, s *shape) error {
 // touch sends one volley and shows it to the meter.
 func (w *inference) touch(ctx context.Context, s *shape) error {
 	w.set(s, ShapeWarming, "")
-	first := s.report.Seen.N == 0
 	samples, err := w.volley(ctx, s, s.concurrency)
 	for _, sample := range samples {
 		s.meter.add(sample)
 	}
 	w.see(s)
-	if first && err == nil && s.was != nil && s.was.admits(samples) {
+	if err == nil && w.confirmedBy(s, samples) {
 		w.set(s, ShapeConfirmed, "")
 	}
 	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest) || errors.Is(err, backend.ErrNotOffered)) {
@@ -228,7 +242,7 @@ func (w *inference) settled(s *shape) bool {
 		return true
 	}
 
-	return s.meter.result() != steady.Undecided
+	return s.meter.result() != steady.Undecided && s.report.Seen.N >= s.volleys*s.concurrency
 }
 
 func (w *inference) failed(s *shape, err error) error {

@@ -26,8 +26,10 @@ const (
 type shape struct {
 	shape       backend.Shape
 	concurrency int
-	// volleys is how many of them a pass has, at a higher concurrency.
+	// volleys is how many of them a pass has, at a higher concurrency, and how many a shape at the lowest one has at least.
 	volleys int
+	// crew is true where they have to reach each of several processes behind one port.
+	crew bool
 	// guessed is true when nothing says that the server takes this shape.
 	guessed bool
 	// extra is true for a shape that was derived beyond the required ones.
@@ -37,6 +39,8 @@ type shape struct {
 	report ShapeReport
 	// was is what a record says about it; nil: nothing.
 	was *warmShape
+	// unconfirmed is how many volleys in a row must still be as it says; 0: it is confirmed, or will not be. Guarded by Runner.mu.
+	unconfirmed int
 	// passLimit is what a request of the latest pass was held against.
 	passLimit time.Duration
 	// events is how many the latest answer had, where it streamed; guarded by Runner.mu.
@@ -68,7 +72,7 @@ func grid(s step, model backend.Model, workers int, recorded []backend.Shape) (b
 				made.report.Text = fmt.Sprintf("%d such requests are more than the server holds at once (%d tokens)", concurrency, most)
 			}
 			if i == 0 {
-				made.meter = newMeter(s.infer.MaxRequests)
+				made.meter, made.volleys = newMeter(s.infer.MaxRequests), 1
 				base = append(base, made)
 			} else {
 				higher = append(higher, made)
@@ -132,14 +136,14 @@ func (s *shape) ahead() int {
 	switch {
 	case s.report.State != ShapeWaiting && s.report.State != ShapeWarming:
 		return 0
-	case s.was != nil && s.report.Seen.N == 0:
-		return s.concurrency
+	case s.unconfirmed > 0:
+		return s.unconfirmed * s.concurrency
 	case s.meter == nil:
 		// A volley may queue at the server.
 		return s.volleys * s.concurrency
 	case s.report.Seen.Result.Steady():
 		return sweepRequests
 	default:
-		return max(1, leastRequests-s.report.Seen.N, 10-s.report.Seen.Clean) + sweepRequests
+		return max(1, max(leastRequests, s.volleys*s.concurrency)-s.report.Seen.N, 10-s.report.Seen.Clean) + sweepRequests
 	}
 }
