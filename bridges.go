@@ -130,6 +130,7 @@ func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 
 // gone is told that the backend has been lost. While the pod drains nobody starts it again, so those who wait had better try elsewhere.
 func (p *pilot) gone() {
+	p.runner.Lost()
 	p.breaker.Lost()
 	p.birth.Lost()
 	if p.machine.Pod() == health.Draining {

@@ -3,6 +3,7 @@ package warmup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,9 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	for _, s := range slices.Concat(w.base, w.higher) {
 		w.believe(s, believed.find(s, w.identity))
 		s.report.Background = w.slow || (s.extra && runner.settings.Background && w.run.only == "") // nobody comes back to a run for one model
+		if s.spare && runner.suspects.givenUp(s.suspect()) {
+			s.report.State, s.report.Text = ShapeGivenUp, fmt.Sprintf("the backend was lost %d times while it was asked for", lossesBorne)
+		}
 		w.run.shapes = append(w.run.shapes, s)
 	}
 	if w.slow {
@@ -211,7 +215,7 @@ func (w *inference) outOfBudget(ctx context.Context) bool {
 	}
 	var slowest time.Duration
 	for _, s := range w.base {
-		if s.report.Seen.N == 0 && s.report.State != ShapeRefused {
+		if s.report.Seen.N == 0 && !s.report.State.decided() {
 			return false
 		}
 		slowest = max(slowest, s.report.Slowest)
@@ -230,8 +234,10 @@ func (w *inference) outOfBudget(ctx context.Context) bool {
 }
 
 func (w *inference) settled(s *shape) bool {
-	if s.report.State == ShapeRefused || s.report.State == ShapeNotConverged || s.report.State == ShapeConfirmed {
+	switch s.report.State {
+	case ShapeRefused, ShapeNotConverged, ShapeConfirmed, ShapeGivenUp:
 		return true
+	case ShapeWaiting, ShapeWarming, ShapeConverged, ShapeMultimodal, ShapeCounted, ShapeFailed, ShapeLeft:
 	}
 	if until := int(w.node.infer.Until); until > 0 {
 		if s.report.Seen.N < until {

@@ -25,8 +25,8 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 		return nil
 	}
 	single := w.single(s)
-	if single.report.State == ShapeRefused {
-		w.set(s, ShapeRefused, single.report.Text)
+	if state := single.report.State; state == ShapeRefused || state == ShapeGivenUp {
+		w.set(s, state, single.report.Text)
 
 		return nil
 	}

@@ -112,6 +112,8 @@ type Runner struct {
 	before map[string]*preparation
 	// computing counts the time of all synthetic requests.
 	computing stopwatch
+
+	suspects suspects
 }
 
 // NewRunner checks the plan; it calls nobody yet.

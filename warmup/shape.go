@@ -32,8 +32,8 @@ type shape struct {
 	crew bool
 	// guessed is true when nothing says that the server takes this shape.
 	guessed bool
-	// extra is true for a shape that was derived beyond the required ones.
-	extra bool
+	// extra is true for a shape that was derived beyond the required ones, spare for these and those of optional steps: the pod can do without them.
+	extra, spare bool
 	// meter is nil for shapes at a higher concurrency, which get passes.
 	meter  *meter
 	report ShapeReport
@@ -64,7 +64,7 @@ func grid(s step, model backend.Model, workers int, recorded []backend.Shape) (b
 	for i, concurrency := range concurrencies {
 		for _, p := range plan {
 			made := &shape{
-				shape: p.shape, concurrency: concurrency, volleys: passVolleys, guessed: p.guessed, extra: p.extra,
+				shape: p.shape, concurrency: concurrency, volleys: passVolleys, guessed: p.guessed, extra: p.extra, spare: p.extra || s.optional,
 				report: ShapeReport{Step: s.name, Model: model.Name, Of: p.shape, Concurrency: concurrency},
 			}
 			if most := model.MaxTogether; most > 0 && concurrency > 1 && concurrency*(p.shape.InputTokens+p.shape.OutputTokens) > most {
