@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -229,8 +228,7 @@ func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	case warmup.Warm, warmup.Unwarmed:
 	case warmup.Degraded:
 		warmth.State = health.Degraded
-		notConverged := slices.Contains(model.Reasons, warmup.ReasonNotConverged) || slices.Contains(model.Reasons, warmup.ReasonGPUTimeSpent)
-		if notConverged && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
+		if model.Unsettled() && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
 			return warmth, &health.ConditionError{Code: warmth.Code, Err: errors.New(model.Text)}
 		}
 	case warmup.Failed, warmup.Pending:

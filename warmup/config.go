@@ -18,7 +18,7 @@ type Config struct {
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
-	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, its background included. Whatever is left then stays unwarmed, by name,
+	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, all tries of it and its background included. Whatever is left then stays unwarmed, by name,
 	// under the condition gpu_time_spent; the policy not_converged decides whether it serves. A request that is under way is not cut off. 0: no cap.
 	GPUTime units.Duration `yaml:"gpu_time"`
 	// Record is the file that says what is warm, for a restart of Pilotlight alone: beside the same process of the backend one request for each shape confirms it, or with

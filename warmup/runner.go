@@ -112,6 +112,8 @@ type Runner struct {
 	before map[string]*preparation
 	// computing counts the time of all synthetic requests.
 	computing stopwatch
+	// spent is the time of the tries so far of warm-ups that will be tried again, by the model of a run for one, or "".
+	spent map[string]time.Duration
 
 	suspects suspects
 }
@@ -149,7 +151,7 @@ func NewRunner(s Settings) (*Runner, error) {
 		settings: s, plan: plan, planHash: hash, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
 		partial: map[string]*run{}, flights: map[string]*flight{},
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{}, readers: map[string]*pages.Prefetch{},
-		before: plan.preparations(),
+		before: plan.preparations(), spent: map[string]time.Duration{},
 	}
 	if s.Dialect != nil {
 		r.spoken.Store(&s.Dialect)
@@ -176,6 +178,8 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.runs++
 	current.number = r.runs
 	r.current = current
+	current.earlier = r.spent[""]
+	clear(r.spent)
 	clear(r.partial)
 	// Whatever came back may be another server with other models.
 	r.dialect = r.settings.Dialect
@@ -184,6 +188,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	current.account(ctx, err)
 	current.references.end()
 	current.settleRecord(ctx, err)
 	report := r.Report()
