@@ -208,6 +208,7 @@ func (p *pilot) wireProxy(backendTLS *tls.Config) {
 		p.logger.Info("fewer connections fit than limits.connections allows, since a process may have only so many file descriptors", "limit", limits.Connections, "fit", most)
 		limits.Connections = most
 	}
+	proxy.BoundGarbage(int64(c.Hold.Memory.Value))
 	p.gate = proxy.NewGate(proxy.GateSettings{
 		Hold:        c.Hold,
 		Memory:      int64(c.Hold.Memory.Value),

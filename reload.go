@@ -1,6 +1,9 @@
 package main
 
-import "github.com/pilotlight-proxy/pilotlight/internal/config"
+import (
+	"github.com/pilotlight-proxy/pilotlight/internal/config"
+	"github.com/pilotlight-proxy/pilotlight/proxy"
+)
 
 // effective is the configuration in force as it is shown, without secrets.
 func (p *pilot) effective() any {
@@ -20,6 +23,7 @@ var fixed = []string{"backend", "models", "readiness", "limits", "warmup", "heal
 
 // reconfigure puts in force what a reload may change; streams, held requests, breaker and warm models stay as they are.
 func (p *pilot) reconfigure(next *config.Config) error {
+	proxy.BoundGarbage(int64(next.Hold.Memory.Value))
 	p.gate.Configure(next.Hold, int64(next.Hold.Memory.Value), next.Concurrency)
 	p.handler.Configure(next.Timeouts, next.Hold, next.Telemetry.ServerTiming)
 	if p.publisher != nil {

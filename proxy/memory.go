@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,8 @@ import (
 const (
 	// maxAutoMemory is what "auto" means where memory is plenty, in bytes.
 	maxAutoMemory = 256 << 20
+	// besideBodies is what a proxy needs beside the bodies that it holds, in bytes: connections, stacks, and itself.
+	besideBodies = 32 << 20
 	// noLimit is a limit from which on cgroup v1 means "none", in bytes.
 	noLimit = 1 << 60
 )
@@ -25,6 +28,14 @@ func ResolveMemory(a units.Auto[units.Size]) int64 {
 	}
 
 	return autoMemory(os.DirFS("/"))
+}
+
+// BoundGarbage has the garbage collector of this process work harder as soon as it has twice the budget for held bodies, in bytes, and a little for all else: left to itself it lets
+// as much garbage pile up as there is in use, of which the bodies are only a part. Far below that nothing changes. A GOMEMLIMIT of the user's stays in force.
+func BoundGarbage(budget int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(2*min(budget, noLimit) + besideBodies)
+	}
 }
 
 // autoMemory computes "auto" from the files of cgroup v1 or v2 below root.

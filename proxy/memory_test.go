@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 
@@ -64,5 +65,20 @@ func TestAutoMemory(t *testing.T) {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
+	}
+}
+
+func TestBoundGarbage(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	t.Setenv("GOMEMLIMIT", "")
+	BoundGarbage(64 << 20)
+	if got := debug.SetMemoryLimit(-1); got != 160<<20 {
+		t.Errorf("the collector works harder from %d bytes on, expected 160 MiB", got)
+	}
+	t.Setenv("GOMEMLIMIT", "1GiB")
+	BoundGarbage(1 << 20)
+	if got := debug.SetMemoryLimit(-1); got != 160<<20 {
+		t.Errorf("the user's GOMEMLIMIT was overruled by %d bytes", got)
 	}
 }

@@ -17,6 +17,7 @@ func TestShapeOf(t *testing.T) {
 		want       RequestShape
 	}{
 		"tensors":         {"/v2/models/m/infer", `{"id":"1","inputs":[{"name":"x","shape":[3,224,224],"datatype":"FP32","data":[1,[2,3]]},{"name":"y","shape":[7]}]}`, RequestShape{Model: "m", Batch: 4, Input: 65536}},
+		"nested data":     {"/v2/models/m/infer", `{"inputs":[{"data":[1,[2],3,["a]\"",{"b":[4,5]}],6],"shape":[5]}],"max_tokens":9}`, RequestShape{Model: "m", Batch: 8, Input: 1, Output: 16}},
 		"version":         {"/v2/models/m/versions/2/infer", `{"inputs":[{"shape":[1]}]}`, RequestShape{Model: "m", Batch: 1, Input: 1}},
 		"binary tensors":  {"/v2/models/m/infer", "{\"inputs\":[{\"shape\":[8,2]}]}\x00\x01\"{", RequestShape{Model: "m", Batch: 8, Input: 2}},
 		"chat":            {"/v1/chat/completions", `{"model":"llama","messages":[{"role":"user","content":"` + prompt + `"}],"temperature":0.7,"stream":true,"max_tokens":100}`, RequestShape{Model: "llama", Endpoint: "chat", Input: 128, Output: 128, Stream: true, Sampled: true}},
@@ -58,6 +59,23 @@ func TestShapeOf(t *testing.T) {
 				if got := scan.shape(); got != want {
 					t.Errorf("in pieces of %d: got %+v, expected %+v", size, got, want)
 				}
+			}
+		})
+	}
+}
+
+// BenchmarkShapeOf shows what a kilobyte of a request costs, which nearly every one pays.
+func BenchmarkShapeOf(b *testing.B) {
+	for name, body := range map[string]string{
+		"tensor": `{"inputs":[{"name":"x","shape":[1,160],"datatype":"FP32","data":[` + strings.Repeat("0.125,", 159) + `1]}]}`,
+		"chat":   `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word ", 190) + `"}]}`,
+		"tokens": `{"model":"m","prompt":[` + strings.Repeat("12345,", 160) + `1]}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			data := []byte(body)
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				ShapeOf("/v2/models/m/infer", data)
 			}
 		})
 	}

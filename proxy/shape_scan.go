@@ -137,8 +137,28 @@ func (s *shapeScan) seeJSON(piece []byte) {
 		default:
 			s.endWord()
 			s.structure(c)
+			if s.inData() {
+				s.inWord = false
+				i += dataLength(piece[i+1:])
+			}
 		}
 	}
+}
+
+// inData says that the values around here are those of a list of which nothing is wanted: the numbers of a tensor, most of all that many requests are made of.
+func (s *shapeScan) inData() bool {
+	return !s.inString && s.inArray() && s.field() == fieldNone
+}
+
+// dataLength is how many bytes there are before a list ends or something begins in it that is more than a word.
+func dataLength(piece []byte) int {
+	for _, c := range [...]byte{']', '[', '{', '}', '"'} {
+		if end := bytes.IndexByte(piece, c); end >= 0 {
+			piece = piece[:end]
+		}
+	}
+
+	return len(piece)
 }
 
 func endsWord(c byte) bool {
@@ -152,24 +172,39 @@ func endsWord(c byte) bool {
 
 // passString takes what piece has of the string and returns how many bytes beyond the first that were.
 func (s *shapeScan) passString(piece []byte) int {
-	for i, c := range piece {
-		switch {
-		case s.escaped:
+	for passed := 0; ; passed++ { // of which the last is a backslash, or what follows one
+		rest := piece[passed:]
+		if s.escaped && len(rest) > 0 {
 			s.escaped = false
-			s.keep(c)
-		case c == '\\':
-			s.escaped = true
-		case c == '"':
+			s.keep(rest[0])
+
+			continue
+		}
+		end := textLength(rest)
+		s.keepAll(rest[:end])
+		passed += end
+		if passed == len(piece) {
+			return passed - 1
+		}
+		if piece[passed] == '"' {
 			s.inString = false
 			s.endString()
 
-			return i
-		default:
-			s.keep(c)
+			return passed
+		}
+		s.escaped = true
+	}
+}
+
+// textLength is how many bytes there are before a string ends or a backslash stands in it.
+func textLength(piece []byte) int {
+	for _, c := range [...]byte{'"', '\\'} {
+		if end := bytes.IndexByte(piece, c); end >= 0 {
+			piece = piece[:end]
 		}
 	}
 
-	return len(piece) - 1
+	return len(piece)
 }
 
 func (s *shapeScan) keep(c byte) {
@@ -177,6 +212,11 @@ func (s *shapeScan) keep(c byte) {
 		s.word[s.length] = c
 	}
 	s.length++
+}
+
+func (s *shapeScan) keepAll(text []byte) {
+	copy(s.word[min(s.length, len(s.word)):], text)
+	s.length += len(text)
 }
 
 // structure takes a byte that is in no string and no word.

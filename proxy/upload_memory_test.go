@@ -232,6 +232,7 @@ func uploadProxy() int {
 			_, _ = io.WriteString(w, strconv.FormatUint(uint64(sum.Sum32()), 16))
 		}))
 	}()
+	BoundGarbage(budget)
 	hold := DefaultHold()
 	hold.MaxWait.Start, hold.MaxWait.Restart = units.Duration(time.Minute), units.Duration(time.Minute)
 	gate := NewGate(GateSettings{Hold: hold, Memory: budget, Concurrency: DefaultConcurrency()})

@@ -85,6 +85,9 @@ func conduct(ctx context.Context, o *options, out, progress io.Writer) (broken i
 	}
 	var on []string
 	if slices.ContainsFunc(b.arms, func(a arm) bool { return a.name == pilotlightArm }) {
+		if b.site.pilotlight, err = install(o.pilotlight, folder); err != nil {
+			return 0, err
+		}
 		values, err := effective(ctx, b.site, pilotlightConfig(nowhere(folder)))
 		if err != nil {
 			return 0, err

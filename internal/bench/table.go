@@ -43,7 +43,7 @@ func (r *report) markdown() string {
 	write("- c=N keeps N requests under way over N kept connections (closed loop). N/s sends at a fixed rate, whatever comes back, and latency counts from when a request was due (open loop).\n")
 	write("- Requests have a body of the named size, and so have their answers.\n")
 	write("- A token's way is from just before the origin writes it until the client has read it, on one clock; the direct arm says how much of it is not the proxy's.\n")
-	write("- CPU is user and system time of the proxy's processes, all threads, over the measured time. RSS is theirs too; memory that nginx's processes share counts once for each.\n")
+	write("- CPU is user and system time of the proxy's processes, all threads, over the measured time. RSS is theirs too, of a program that is read from the disk at its first start, as on a node; memory that nginx's processes share counts once for each.\n")
 
 	return page.String()
 }
