@@ -31,7 +31,7 @@ type Config struct {
 	// Descriptors is a file that describes the messages of a sample that is a gRPC call, as protoc --include_imports --descriptor_set_out writes it. Empty: the server
 	// is asked by reflection.
 	Descriptors string `yaml:"descriptors"`
-	// RecordShapes remembers the shapes that users send. The next start warms the frequent ones beyond the derived plan.
+	// RecordShapes remembers the shapes that users send. The next start warms the frequent ones beyond what is derived, wherever no grid names shapes.
 	RecordShapes RecordShapesConfig `yaml:"record_shapes"`
 	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
 	KeepWarm units.Duration `yaml:"keep_warm"`

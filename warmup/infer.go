@@ -120,7 +120,7 @@ func (w *inference) describe(ctx context.Context) (err error) {
 		return err
 	}
 	w.lane.crewless = workers == 0
-	if w.base, w.higher, err = grid(w.node.step, w.described, workers, runner.recorded(w.described)); err != nil {
+	if w.base, w.higher, err = grid(w.node.step, w.described, workers, runner.recorded(w.node.step, w.described)); err != nil {
 		return err
 	}
 	w.man(runner.settings.Workers)

@@ -46,7 +46,7 @@ type Settings struct {
 	Process func() string
 	// Answered is called with the first request of each shape that was answered well in a run, from any goroutine; who keeps the body copies it. Nil: nobody wants to know.
 	Answered func(model string, of backend.Shape, path string, body []byte)
-	// Recorded lists the shapes that users send to a model often, for a plan that is derived; nil: nobody knows. It is called from any goroutine.
+	// Recorded lists the shapes that users send to a model often, for steps whose grid names none; nil: nobody knows. It is called from any goroutine.
 	Recorded func(model string) []RecordedShape
 	// MemoryLeft says how much memory a prefetch may take; nil: taken for plenty.
 	MemoryLeft func() pages.Room
