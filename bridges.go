@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -130,6 +129,7 @@ func (p *pilot) circuitMoved(from, to circuit.State, reason string) {
 
 // gone is told that the backend has been lost. While the pod drains nobody starts it again, so those who wait had better try elsewhere.
 func (p *pilot) gone() {
+	p.runner.Lost()
 	p.breaker.Lost()
 	p.birth.Lost()
 	if p.machine.Pod() == health.Draining {
@@ -228,8 +228,7 @@ func (p *pilot) judge(model warmup.ModelReport) (health.ModelWarmth, error) {
 	case warmup.Warm, warmup.Unwarmed:
 	case warmup.Degraded:
 		warmth.State = health.Degraded
-		notConverged := slices.Contains(model.Reasons, warmup.ReasonNotConverged) || slices.Contains(model.Reasons, warmup.ReasonGPUTimeSpent)
-		if notConverged && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
+		if model.Unsettled() && warmth.Required && p.config.Warmup.NotConverged == warmup.StayUnready {
 			return warmth, &health.ConditionError{Code: warmth.Code, Err: errors.New(model.Text)}
 		}
 	case warmup.Failed, warmup.Pending:

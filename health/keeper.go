@@ -23,6 +23,8 @@ type Keeper struct {
 	end context.CancelFunc
 	// spawn starts something that ends with the present cycle; nil between two cycles.
 	spawn func(func(ctx context.Context))
+	// wanted are the models that are to be warmed again once the plan has ended; nil while no plan is being run. Guarded by mu.
+	wanted map[string]bool
 	// resting is true once the backend may stay cold until somebody asks for it. Guarded by mu.
 	resting bool
 	// asked holds a token once somebody has asked for a backend that is cold on purpose.
@@ -215,7 +217,9 @@ func (k *Keeper) cycle(ctx context.Context) {
 // warm runs the plan until it succeeds, ctx ends, or the policy is to serve all the same.
 func (k *Keeper) warm(ctx context.Context, up func()) {
 	retry := firstRetry
+	defer k.planEnded(ctx)
 	for {
+		k.planBegins()
 		models, err := k.settings.Warm(ctx, up)
 		if ctx.Err() != nil {
 			return
@@ -268,6 +272,9 @@ func (k *Keeper) accept(found []ModelWarmth) {
 	serving := state.Serves() || state == Unhealthy
 	k.clear("", serving)
 	for _, model := range found {
+		if k.wanted[model.Name] {
+			continue // it was asked for after the plan was through with it
+		}
 		k.settle(model)
 		if !model.State.Serves() && k.settings.WarmModel != nil && k.spawn != nil {
 			k.spawn(func(ctx context.Context) { k.warmModel(ctx, model.Name, firstRetry) })

@@ -58,9 +58,36 @@ func (k *Keeper) RewarmModel(model, reason string) error {
 		return fmt.Errorf("re-warm model %s: it is %s and the pod %s, expected ready or degraded", model, now.State, pod)
 	}
 	k.move(model, Warming, reason)
+	if k.wanted != nil {
+		k.wanted[model] = true // the plan goes before, and has only let it in earlier
+
+		return nil
+	}
 	k.spawn(func(ctx context.Context) { k.warmModel(ctx, model, 0) })
 
 	return nil
+}
+
+// planBegins is called before each try to run the plan, which warms every model, those that were asked for meanwhile among them.
+func (k *Keeper) planBegins() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wanted = map[string]bool{}
+}
+
+// planEnded turns to the models that were asked for after the plan was through with them.
+func (k *Keeper) planEnded(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wanted := k.wanted
+	k.wanted = nil
+	if ctx.Err() != nil || k.settings.Machine.Pod() == Draining {
+		return
+	}
+	for model := range wanted {
+		k.move(model, Warming, "asked for while the plan was being run")
+		k.spawn(func(ctx context.Context) { k.warmModel(ctx, model, 0) })
+	}
 }
 
 // warmModel warms one model, after a first pause, and again until that succeeds or ctx ends.

@@ -139,6 +139,80 @@ func TestOneModelIsWarmedAgainBesideTheOthers(t *testing.T) {
 	}
 }
 
+// TestAModelThatIsAskedForDuringThePlanIsWarmedAfterIt asks for a model that has been through the plan, while the plan has to do with another one, or pauses after it
+// has failed. Nothing may run beside it, and nothing may claim a failure.
+func TestAModelThatIsAskedForDuringThePlanIsWarmedAfterIt(t *testing.T) {
+	good, bad := health.ModelConfig{Name: "good", Required: true}, health.ModelConfig{Name: "bad"}
+	ready := health.ModelWarmth{ModelConfig: good, State: health.Ready}
+	for _, test := range []struct {
+		name  string
+		fails int           // tries of the plan that fail
+		when  time.Duration // it is asked for, after the backend has come
+		again time.Duration // it is ready again
+		alone int           // it was warmed by itself then
+		serve bool          // warmup.on_failure
+	}{
+		{"the plan ends well", 0, 30 * time.Second, 62 * time.Second, 1, false},
+		{"it fails, and is tried again", 1, 30 * time.Second, 120 * time.Second, 0, false},
+		{"it waits for its next try", 1, 59100 * time.Millisecond, 120 * time.Second, 0, false},
+		{"it fails, and the pod serves all the same", 1, 30 * time.Second, 62 * time.Second, 1, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				alone, planning := 0, false
+				s := newStage(t, func(s *stage, settings *health.KeeperSettings) {
+					s.warmIn = time.Minute
+					settings.ServeUnwarmed = test.serve
+					settings.Warm = func(ctx context.Context, up func()) ([]health.ModelWarmth, error) {
+						planning = true
+						defer func() { planning = false }()
+						return s.runPlan(ctx, up)
+					}
+					s.warm = func(run int) ([]health.ModelWarmth, error) {
+						if run > 1 {
+							s.keeper.ModelEnded(ready) // as at first, below
+						}
+						if run <= test.fails {
+							return nil, errors.New("a step failed")
+						}
+
+						return []health.ModelWarmth{ready, {ModelConfig: bad, State: health.Ready}}, nil
+					}
+					settings.WarmModel = func(context.Context, string) (health.ModelWarmth, error) {
+						if alone++; planning {
+							t.Error("it is warmed beside the plan")
+						}
+						time.Sleep(3 * time.Second)
+
+						return ready, nil
+					}
+				})
+				s.after(time.Second, health.Warming)
+				s.keeper.ModelsFound([]health.ModelConfig{good, bad})
+				s.keeper.ModelEnded(ready)
+				s.after(test.when, health.Ready)
+				for range 2 { // the second one finds the first
+					if err := s.keeper.RewarmModel("good", "asked for"); err != nil {
+						t.Error(err)
+					}
+				}
+				for at := test.when; at < test.again-time.Second; at += 100 * time.Millisecond {
+					time.Sleep(100 * time.Millisecond)
+					model, _ := s.machine.Snapshot().Model("good")
+					if model.Ready || len(model.Conditions) > 0 {
+						t.Fatalf("after %v: %+v", at, model)
+					}
+				}
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if model, _ := s.machine.Snapshot().Model("good"); !model.Ready || alone != test.alone {
+					t.Errorf("in the end: %+v, warmed by itself %d times, expected %d", model, alone, test.alone)
+				}
+			})
+		})
+	}
+}
+
 // TestAModelThatIsNotRequiredIsTriedAgain has one that cannot be warmed at first: the pod serves, and later the model does.
 func TestAModelThatIsNotRequiredIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

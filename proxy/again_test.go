@@ -43,7 +43,7 @@ func TestBodyReadByAnAttemptThatIsOver(t *testing.T) {
 				memory.limit.Store(test.budget)
 				var watch clock
 				one := body.begin(&watch)
-				body.retain(&memory)
+				body.retain(&memory, 1<<20, 1<<20)
 				go func() { _, _ = one.Read(make([]byte, 100)) }()
 				synctest.Wait() // it waits for the client
 				if !body.rewind() {
@@ -51,7 +51,7 @@ func TestBodyReadByAnAttemptThatIsOver(t *testing.T) {
 				}
 				_ = one.Close()
 				two := body.begin(&watch)
-				body.retain(&memory)
+				body.retain(&memory, 1<<20, 1<<20)
 				go func() {
 					_, _ = io.WriteString(client, "first ")
 					_, _ = io.WriteString(client, "second")
@@ -90,7 +90,7 @@ func TestRetainedBodiesLeaveHalfOfTheMemory(t *testing.T) {
 	memory.limit.Store(8 << 10)
 	var watch clock
 	one := body.begin(&watch)
-	body.retain(&memory)
+	body.retain(&memory, 1<<20, 1<<20)
 	go func() {
 		for range 15 {
 			_, _ = client.Write(make([]byte, firstRead))
@@ -116,4 +116,30 @@ func TestRetainedBodiesLeaveHalfOfTheMemory(t *testing.T) {
 	if used := memory.used.Load(); used != 0 {
 		t.Errorf("%d bytes are still reserved", used)
 	}
+}
+
+// TestABodyThatWasKeptIsReadAheadAsAnyOther has a body of unknown length that was not held at first, and is after the backend took none of it.
+func TestABodyThatWasKeptIsReadAheadAsAnyOther(t *testing.T) {
+	t.Parallel()
+	const ahead = 2 * smallBody
+	body, client := chunked(t)
+	defer shut(client)
+	var memory budget
+	memory.limit.Store(1 << 20)
+	body.retain(&memory, 1<<20, ahead)
+	if !body.again(1 << 20) {
+		t.Fatal("a body of which nothing was read cannot be sent again")
+	}
+	if outcome, decided := body.reserve(&memory, 1<<20, ahead); decided {
+		t.Fatalf("reserved: %v", outcome)
+	}
+	room := 0
+	for next := body.room(); next != nil; next = body.room() {
+		body.buf = body.buf[:cap(body.buf)]
+		room += len(next)
+	}
+	if room != ahead {
+		t.Errorf("%d bytes are read ahead, expected %d", room, ahead)
+	}
+	go func() { _, _ = io.Copy(io.Discard, body.src) }() // whatever is left
 }

@@ -78,7 +78,8 @@ func (x *exchange) attempt() (again bool) {
 	if x.body != nil {
 		a.upload = x.body.begin(&a.clock)
 		if x.gated {
-			x.body.retain(&x.h.gate.budget)
+			limits := x.h.tunable.Load()
+			x.body.retain(&x.h.gate.budget, limits.maxBody, limits.maxStreamBody)
 		}
 		if !x.body.small() {
 			x.body.watch(a.abort)

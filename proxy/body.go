@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -82,10 +81,12 @@ func (b *Body) reserve(from *budget, maxBody, maxStream int64) (outcome Outcome,
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.released = false
+	if b.length < 0 {
+		b.limit = max(b.limit, maxStream)
+	}
 	if b.budget != nil || b.direct {
 		return Proceed, false // held before: what was read ahead is kept
 	}
-	b.limit = maxStream
 	if b.length > 0 {
 		if b.length > maxBody {
 			return TooLarge, true
@@ -116,14 +117,6 @@ func (b *Body) ended() bool {
 	defer b.mu.Unlock()
 
 	return b.err != nil && !b.bound.over
-}
-
-// whole says whether all of the body has come, as far as that can be known without waiting for more.
-func (b *Body) whole() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-
-	return errors.Is(b.err, io.EOF) || (b.length > 0 && b.came == b.length)
 }
 
 // received returns how many bytes of the body have been read from the client.
@@ -221,14 +214,18 @@ func (b *Body) readSource(turn int, p []byte) (int, error) {
 	return n, err
 }
 
-// retain makes room for a body that was not held, as long as it is small, so that it can be sent again until there is an answer. Where the budget has none to spare, it
-// goes without.
-func (b *Body) retain(in *budget) {
+// retain makes room for a body that was not held, as long as it is small, and no larger than what would be held of it, so that it can be sent again until there is an answer.
+// Where the budget has none to spare, it goes without.
+func (b *Body) retain(in *budget, maxBody, maxStream int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	size := cmp.Or(max(b.length, 0), firstRead)
-	if b.budget == nil && !b.direct && !b.spent && size <= smallBody && in.spare(size) {
-		b.budget, b.limit, b.reserved = in, smallBody, size
+	size, most := b.length, min(smallBody, maxBody)
+	if b.length < 0 {
+		most = min(smallBody, maxStream)
+		size = min(firstRead, most)
+	}
+	if b.budget == nil && !b.direct && !b.spent && 0 < size && size <= most && in.spare(size) {
+		b.budget, b.limit, b.reserved = in, most, size
 		b.buf = make([]byte, 0, size)
 	}
 }

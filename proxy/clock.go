@@ -139,6 +139,17 @@ func (c *clock) sent() {
 	}
 }
 
+// again says that the backend has taken nothing of the request, which is sent once more. What was waited for meanwhile is waited for anew.
+func (c *clock) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.complete = false
+	c.end(uploading)
+	c.end(sending)
+	c.end(awaiting)
+	c.touch()
+}
+
 // waiting says that the reader waits for the backend.
 func (c *clock) waiting() {
 	c.mu.Lock()

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -16,6 +20,7 @@ import (
 
 	"github.com/pilotlight-proxy/pilotlight/circuit"
 	"github.com/pilotlight-proxy/pilotlight/internal/memnet"
+	"github.com/pilotlight-proxy/pilotlight/internal/units"
 )
 
 // frames is a gRPC backend that takes no call of its first connections: it reads all of one, or with early only its begin, and answers with refuse. Later ones it echoes.
@@ -23,6 +28,7 @@ type frames struct {
 	refusing int64
 	refuse   func(to *http2.Framer, stream uint32) error
 	early    bool
+	late     func() // waits before a call is answered; nil: nothing does
 	calls    atomic.Int64
 }
 
@@ -74,6 +80,9 @@ func (f *frames) talk(conn net.Conn) {
 		refuse := f.calls.Load() < f.refusing
 		if early := refuse && f.early; !data.StreamEnded() && !early {
 			continue
+		}
+		if f.late != nil {
+			f.late()
 		}
 		f.calls.Add(1)
 		if refuse {
@@ -152,6 +161,69 @@ func TestC10ACallThatWasNotTakenIsSentOnceMore(t *testing.T) {
 				t.Errorf("the backend saw %d calls, expected %d", calls, test.calls)
 			}
 			until(t, "quiet", r.quiet)
+		})
+	}
+}
+
+// TestACallThatIsSentOnceMoreHasAllOfItsTimeAgain has a backend that refuses a whole call late, and another that answers late, or too late.
+func TestACallThatIsSentOnceMoreHasAllOfItsTimeAgain(t *testing.T) {
+	t.Parallel()
+	const limit = 10 * time.Second
+	for _, test := range []struct {
+		name   string
+		second time.Duration
+		want   string
+	}{
+		{"in time", 6 * time.Second, "0"},
+		{"control: too late", 11 * time.Second, "4"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				backend, n := memnet.Listen(), atomic.Int64{}
+				server := &frames{refusing: 1, refuse: func(to *http2.Framer, _ uint32) error { return to.WriteGoAway(0, http2.ErrCodeNo, nil) }}
+				server.late = func() {
+					if n.Add(1) == 1 {
+						time.Sleep(6 * time.Second)
+					} else {
+						time.Sleep(test.second)
+					}
+				}
+				var conns sync.WaitGroup
+				conns.Go(func() {
+					for {
+						conn, err := backend.Accept()
+						if err != nil {
+							return
+						}
+						conns.Go(func() { server.talk(conn) })
+					}
+				})
+				r, end := memoryRig(t, nil, func(s *Settings, _ *GateSettings) {
+					s.DialContext, s.Timeouts.FirstByte = backend.DialContext, units.Duration(limit)
+				})
+				defer conns.Wait()
+				defer shut(backend)
+				defer end()
+				open(r.gate)
+				transport, _ := r.client.Transport.(*http.Transport)
+				transport.Protocols = new(http.Protocols)
+				transport.Protocols.SetUnencryptedHTTP2(true)
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front/s/m", bytes.NewReader(make([]byte, framePrefix)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Header.Set("Content-Type", "application/grpc")
+				res, err := r.client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shut(res.Body)
+				_, _ = io.Copy(io.Discard, res.Body)
+				if got := res.Header.Get("Grpc-Status") + res.Trailer.Get("Grpc-Status"); got != test.want || n.Load() != 2 {
+					t.Errorf("gRPC status %q after %d calls, expected %q after 2", got, n.Load(), test.want)
+				}
+			})
 		})
 	}
 }

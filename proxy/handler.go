@@ -46,6 +46,8 @@ type tunable struct {
 	deadlineHeader string // in canonical form; empty: none
 	assumeDeadline time.Duration
 	requeueRefused bool
+	maxBody        int64 // bytes of known length that may be held
+	maxStreamBody  int64 // bytes of unknown length
 	serverTiming   bool
 }
 
@@ -95,6 +97,7 @@ func (h *Handler) Configure(timeouts TimeoutsConfig, hold HoldConfig, serverTimi
 	h.tunable.Store(&tunable{
 		timeouts: timeouts, serverTiming: serverTiming,
 		deadlineHeader: http.CanonicalHeaderKey(hold.DeadlineHeader), assumeDeadline: hold.AssumeDeadline.Std(), requeueRefused: hold.RequeueRefused,
+		maxBody: int64(hold.MaxBody), maxStreamBody: int64(hold.MaxStreamBody),
 	})
 }
 

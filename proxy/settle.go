@@ -15,9 +15,10 @@ var errRefused = errors.New("forward request: the backend has too much to do, or
 // errUnfit is a request that cannot be written as it is.
 var errUnfit = errors.New("the request cannot be forwarded as it is")
 
-// onceMore says whether a request that the backend has said not to have taken may be sent again, which it may once, if all of its body is still there.
+// onceMore says whether a request that the backend has said not to have taken may be sent again, which it may once, if all of its body is still there:
+// in memory, or, where none of it was asked for, with the client.
 func (x *exchange) onceMore() bool {
-	if x.refused || (x.body != nil && (!x.body.whole() || !x.body.rewind())) {
+	if x.refused || (x.body != nil && !x.body.again(x.h.tunable.Load().maxBody)) {
 		return false
 	}
 	x.refused = true

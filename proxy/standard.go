@@ -96,6 +96,7 @@ func (a *attempt) again() (io.ReadCloser, error) {
 	if asked := a.x.refused && a.x.body.rewound(); !asked && !a.x.onceMore() {
 		return nil, errNotAgain
 	}
+	a.clock.again()
 	a.upload = a.x.body.begin(&a.clock)
 
 	return a.upload, nil

@@ -1,5 +1,10 @@
 package proxy
 
+import (
+	"errors"
+	"io"
+)
+
 // upload is a body as one attempt to send it sees it. A reader that an earlier attempt left behind gets nothing.
 type upload struct {
 	*Body
@@ -60,10 +65,26 @@ func (b *Body) rewound() bool {
 	return b.off == 0 && len(b.buf) > 0
 }
 
+// again makes the next attempt start at the beginning, if all of the body can be had: it has come and is in memory, or none of it was read and, since it is not longer than
+// maxBody, it may be held until then.
+func (b *Body) again(maxBody int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	came := errors.Is(b.err, io.EOF) || (b.length > 0 && b.came == b.length)
+
+	return (came || (!b.touched && b.length <= maxBody)) && b.restart()
+}
+
 // rewind makes the next attempt start at the beginning, if everything that was read is still in memory.
 func (b *Body) rewind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
+	return b.restart()
+}
+
+// restart does so. The caller holds the lock.
+func (b *Body) restart() bool {
 	b.turn++
 	if b.direct || b.spent {
 		return false

@@ -17,8 +17,9 @@ type background struct {
 	running bool
 	// why says why it waits.
 	why string
-	// latest is the time from which on it waits for nothing. It belongs to the goroutine of the background.
-	latest time.Time
+	// latest is the time from which on it waits for nothing, and lastTook what its last volley took, for whatever shape. They belong to the goroutine of the background.
+	latest   time.Time
+	lastTook time.Duration
 }
 
 // Background warms what the latest run has left for later: slowly, one shape at a time, and only while the machine is calm and no user is served, but
@@ -151,7 +152,7 @@ func (w *inference) rest(ctx context.Context) error {
 	c := w.run
 	resume := c.limits.pause()
 	defer resume()
-	if err := sleep(ctx, backgroundRest*w.lastTook); err != nil {
+	if err := sleep(ctx, backgroundRest*c.background.lastTook); err != nil {
 		return err
 	}
 	tell := func(why string) { c.setBackground(func(b *background) { b.why = why }) }

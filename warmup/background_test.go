@@ -2,6 +2,7 @@ package warmup_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -217,6 +218,29 @@ func TestBackgroundNeverHarms(t *testing.T) {
 		}
 		if left := runner.Report().Background.Left; left != 0 {
 			t.Errorf("%d shapes are left", left)
+		}
+	})
+}
+
+// TestTheBackgroundRestsBetweenShapes has a shape of a single request in each step, so that all of its rests are between shapes.
+func TestTheBackgroundRestsBetweenShapes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]*fakeModel{"m": {infer: steadily(time.Second)}})
+		steps := []warmup.StepConfig{infers("required", warmup.InferConfig{Until: 1, Grid: warmup.GridConfig{Batch: []int{1}}})}
+		for i := range 10 {
+			step := infers(fmt.Sprint("more-", i), warmup.InferConfig{Until: 1, Grid: warmup.GridConfig{Batch: []int{2 + i}}})
+			step.Optional = true
+			steps = append(steps, step)
+		}
+		runner, _, _ := newRunner(t, f, warmup.Settings{Background: true, Config: warmup.Config{Steps: steps}})
+		if _, err := runner.Run(anHour(t)); err != nil {
+			t.Fatal(err)
+		}
+		began, before := time.Now(), f.models["m"].n
+		runner.Background(anHour(t))
+		// Ten seconds for the first users, ten of work, and a rest of three before each but the first.
+		if took, sent := time.Since(began), f.models["m"].n-before; sent != 10 || took < 47*time.Second || took > 48*time.Second {
+			t.Errorf("%d requests in %v, expected 10 in 47 s", sent, took)
 		}
 	})
 }

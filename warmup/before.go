@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -23,17 +24,23 @@ type preparation struct {
 	taken bool
 }
 
-// Prepare runs the steps marked before_backend, each once, and returns when each has ended or hit its limit, even one that does not heed it. It is called at most
-// once, and may go on beside Run, which waits for it.
-func (r *Runner) Prepare(ctx context.Context) {
-	r.mu.Lock()
+// preparations are those that the plan asks for. They are there from the start, so that a run that begins sooner than Prepare waits for it, and does nothing twice.
+func (p Plan) preparations() map[string]*preparation {
 	before := map[string]*preparation{}
-	for _, s := range r.plan.steps {
+	for _, s := range p.steps {
 		if s.before {
 			before[s.name] = &preparation{done: make(chan struct{})}
 		}
 	}
-	r.before = before
+
+	return before
+}
+
+// Prepare runs the steps marked before_backend, each once, and returns when each has ended or hit its limit, even one that does not heed it. It is called once, and may go
+// on beside Run, which waits for it.
+func (r *Runner) Prepare(ctx context.Context) {
+	r.mu.Lock()
+	before := maps.Clone(r.before) // a run puts others in their place, and waits for these
 	r.mu.Unlock()
 	var group sync.WaitGroup
 	for _, s := range r.plan.steps {

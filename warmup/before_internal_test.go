@@ -38,6 +38,7 @@ func preparing(t testing.TB, do func(ctx context.Context, s step) error, steps .
 		}
 	}
 	r.plan = Plan{steps: steps}
+	r.before = r.plan.preparations()
 
 	return r
 }
@@ -107,6 +108,29 @@ func TestAFailedPreparationIsTriedAgain(t *testing.T) {
 			if _, err := r.Run(t.Context()); (err == nil) != want.ok || tries != want.tries {
 				t.Errorf("run %d: %v after %d tries", run+1, err, tries)
 			}
+		}
+	})
+}
+
+// TestARunThatBeginsFirstDoesNothingTwice has two steps in a row, and a run that has begun before Prepare is called.
+func TestARunThatBeginsFirstDoesNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := map[string]int{}
+		r := preparing(t, func(_ context.Context, s step) error {
+			time.Sleep(time.Second)
+			done[s.name]++
+
+			return nil
+		}, step{name: "weights", before: true}, step{name: "more", needs: []string{"weights"}, before: true})
+		ended := make(chan error)
+		go func() {
+			_, err := r.Run(t.Context())
+			ended <- err
+		}()
+		synctest.Wait()
+		r.Prepare(t.Context())
+		if err := <-ended; err != nil || done["weights"] != 1 || done["more"] != 1 {
+			t.Errorf("done %v, %v; expected each once", done, err)
 		}
 	})
 }

@@ -9,9 +9,9 @@ import (
 // Sampled is the temperature of a recorded shape whose users sample.
 const Sampled = warmTemperature
 
-// recorded lists the shapes that users send to a model, where the plan is derived. Whoever writes a plan says what is warmed.
-func (r *Runner) recorded(model backend.Model) []backend.Shape {
-	if r.settings.Recorded == nil || !r.plan.derived {
+// recorded lists the shapes that users send to a model, for a step that leaves its shapes to us. Whoever writes a grid says what is warmed.
+func (r *Runner) recorded(s step, model backend.Model) []backend.Shape {
+	if r.settings.Recorded == nil || len(s.infer.Grid.axes()) > 0 {
 		return nil
 	}
 	var shapes []backend.Shape

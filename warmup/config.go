@@ -18,11 +18,11 @@ type Config struct {
 	OnFailure Policy `yaml:"on_failure"`
 	// NotConverged says whether a backend whose latency has not converged serves all the same, as degraded.
 	NotConverged Policy `yaml:"not_converged"`
-	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, its background included. Whatever is left then stays unwarmed, by name,
+	// GPUTime caps the time in which at least one synthetic request of one warm-up is computing, all tries of it and its background included. Whatever is left then stays unwarmed, by name,
 	// under the condition gpu_time_spent; the policy not_converged decides whether it serves. A request that is under way is not cut off. 0: no cap.
 	GPUTime units.Duration `yaml:"gpu_time"`
-	// Record is the file that says what is warm, for a restart of Pilotlight alone: beside the same process of the backend one request for each shape confirms it. "auto" is
-	// a file of mode 0600 in the runtime directory, "" keeps none. It outlives a container only on a volume, such as an emptyDir.
+	// Record is the file that says what is warm, for a restart of Pilotlight alone: beside the same process of the backend one request for each shape confirms it, or with
+	// several backend.workers as many as reach each of them. "auto" is a file of mode 0600 in the runtime directory, "" keeps none. It outlives a container only on a volume, such as an emptyDir.
 	Record units.Auto[string] `yaml:"record"`
 	// Sample is a file with one request, for servers for which none may be made up: a line with method and path, lines with headers, an empty line, the body.
 	// A gRPC call has /package.Service/Method in its first line, and JSON or @file as its message. Whoever names it vouches that sending it again and again has no
@@ -31,7 +31,7 @@ type Config struct {
 	// Descriptors is a file that describes the messages of a sample that is a gRPC call, as protoc --include_imports --descriptor_set_out writes it. Empty: the server
 	// is asked by reflection.
 	Descriptors string `yaml:"descriptors"`
-	// RecordShapes remembers the shapes that users send. The next start warms the frequent ones beyond the derived plan.
+	// RecordShapes remembers the shapes that users send. The next start warms the frequent ones beyond what is derived, wherever no grid names shapes.
 	RecordShapes RecordShapesConfig `yaml:"record_shapes"`
 	// KeepWarm is the idle time after which one synthetic request is sent, for servers that are slow again when nobody asks them. It stops while users do. 0: off.
 	KeepWarm units.Duration `yaml:"keep_warm"`

@@ -1,6 +1,8 @@
 package warmup_test
 
 import (
+	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,6 +101,63 @@ func TestGPUTimeEndsTheBackground(t *testing.T) {
 			t.Errorf("got %+v", ended)
 		}
 	})
+}
+
+// TestGPUTimeIsForAllTries runs the plan again and again, as a pod does that stays unready. The controls are runs that are no tries of one warm-up: each may spend anew.
+func TestGPUTimeIsForAllTries(t *testing.T) {
+	const tries = 4
+	stay := warmup.Config{NotConverged: warmup.StayUnready}
+	serve := warmup.Config{NotConverged: warmup.StayUnready, OnFailure: warmup.Serve}
+	fails := func(n, _ int) (time.Duration, int, string) {
+		if n%7 == 0 {
+			return 100 * ms, http.StatusInternalServerError, "broken"
+		}
+
+		return 100 * ms, http.StatusOK, ""
+	}
+	for _, test := range []struct {
+		name     string
+		config   warmup.Config
+		infer    func(n, batch int) (time.Duration, int, string)
+		alone    bool          // it is a model's own warm-up
+		given    time.Duration // each run is given up after that
+		optional bool          // the model is
+		spent    time.Duration // in all
+	}{
+		{name: "not converged, and that keeps the pod unready", config: stay, infer: steadily(100 * ms), spent: time.Second},
+		{name: "it fails", config: stay, infer: fails, spent: time.Second},
+		{name: "a model by itself", config: stay, infer: steadily(100 * ms), alone: true, spent: time.Second},
+		{name: "a model by itself fails, in a pod that serves all the same", config: serve, infer: fails, alone: true, spent: time.Second},
+		{name: "control: the pod serves so", config: warmup.Config{NotConverged: warmup.Serve}, infer: steadily(100 * ms), spent: tries * time.Second},
+		{name: "control: it fails, and the pod serves all the same", config: serve, infer: fails, spent: tries * 700 * ms},
+		{name: "control: the model is not required", config: stay, infer: steadily(100 * ms), optional: true, spent: tries * time.Second},
+		{name: "control: somebody asks for it anew", config: stay, infer: steadily(100 * ms), given: 800 * ms, spent: tries * 800 * ms},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t, map[string]*fakeModel{"m": {infer: test.infer}})
+				config := test.config
+				config.GPUTime = units.Duration(time.Second)
+				config.Steps = []warmup.StepConfig{waits("up"), retries(infers("shapes", warmup.InferConfig{}, "up"), 0)}
+				runner, _, _ := newRunner(t, f, warmup.Settings{Workers: 1, Config: config, Required: func(string) bool { return !test.optional }})
+				for range tries {
+					ctx, end := context.WithCancel(anHour(t))
+					if test.given > 0 {
+						time.AfterFunc(test.given, end)
+					}
+					if test.alone {
+						_, _ = runner.RunModel(ctx, "m")
+					} else {
+						_, _ = runner.Run(ctx)
+					}
+					end()
+				}
+				if spent := time.Duration(f.models["m"].n) * 100 * ms; spent != test.spent {
+					t.Errorf("spent %v in %d runs, expected %v", spent, tries, test.spent)
+				}
+			})
+		})
+	}
 }
 
 func TestGPUTimeEndsAReplay(t *testing.T) {

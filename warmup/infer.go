@@ -3,6 +3,7 @@ package warmup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,9 +26,8 @@ type inference struct {
 	base, higher []*shape
 	// left are the shapes that are left for the background, in the order of base and higher.
 	left []*shape
-	// slow is true in the background, where each volley waits for its turn; lastTook is what the last one took.
-	slow     bool
-	lastTook time.Duration
+	// slow is true in the background, where each volley waits for its turn.
+	slow bool
 	// answered is when the last good answer came, in nanoseconds since 1970.
 	answered atomic.Int64
 }
@@ -120,21 +120,19 @@ func (w *inference) describe(ctx context.Context) (err error) {
 		return err
 	}
 	w.lane.crewless = workers == 0
-	if w.base, w.higher, err = grid(w.node.step, w.described, workers, runner.recorded(w.described)); err != nil {
+	if w.base, w.higher, err = grid(w.node.step, w.described, workers, runner.recorded(w.node.step, w.described)); err != nil {
 		return err
 	}
-	for _, s := range w.higher {
-		// Those of the configuration are processes behind one port; those that a server tells of are its own to spread requests over.
-		if configured := runner.settings.Workers; s.concurrency >= configured {
-			s.volleys = crewVolleys(configured)
-		}
-	}
+	w.man(runner.settings.Workers)
 	believed := w.run.believed()
 	runner.mu.Lock()
 	defer runner.mu.Unlock()
 	for _, s := range slices.Concat(w.base, w.higher) {
-		s.was = believed.find(s, w.identity)
+		w.believe(s, believed.find(s, w.identity))
 		s.report.Background = w.slow || (s.extra && runner.settings.Background && w.run.only == "") // nobody comes back to a run for one model
+		if s.spare && runner.suspects.givenUp(s.suspect()) {
+			s.report.State, s.report.Text = ShapeGivenUp, fmt.Sprintf("the backend was lost %d times while it was asked for", lossesBorne)
+		}
 		w.run.shapes = append(w.run.shapes, s)
 	}
 	if w.slow {
@@ -154,6 +152,26 @@ func (w *inference) describe(ctx context.Context) (err error) {
 	return nil
 }
 
+// man has shapes reach each of the processes behind the port that the configuration tells of, by the highest concurrency if none is as high as they are many. Those
+// that a server tells of are its own to spread requests over.
+func (w *inference) man(processes int) {
+	if processes < 2 {
+		return
+	}
+	highest := 1
+	all := slices.Concat(w.base, w.higher)
+	for _, s := range all {
+		if s.report.State != ShapeRefused {
+			highest = max(highest, s.concurrency)
+		}
+	}
+	for _, s := range all {
+		if s.concurrency >= min(processes, highest) {
+			s.crew, s.volleys = true, crewVolleys(processes)
+		}
+	}
+}
+
 // settle sends requests of one shape until its meter knows, or the number that was asked for.
 func (w *inference) settle(ctx context.Context, s *shape) error {
 	for !w.settled(s) {
@@ -171,13 +189,12 @@ func (w *inference) settle(ctx context.Context, s *shape) error {
 // touch sends one volley and shows it to the meter.
 func (w *inference) touch(ctx context.Context, s *shape) error {
 	w.set(s, ShapeWarming, "")
-	first := s.report.Seen.N == 0
 	samples, err := w.volley(ctx, s, s.concurrency)
 	for _, sample := range samples {
 		s.meter.add(sample)
 	}
 	w.see(s)
-	if first && err == nil && s.was != nil && s.was.admits(samples) {
+	if err == nil && w.confirmedBy(s, samples) {
 		w.set(s, ShapeConfirmed, "")
 	}
 	if err != nil && s.guessed && s.report.Seen.N == 0 && (errors.Is(err, backend.ErrRequestRefused) || errors.Is(err, backend.ErrNoRequest) || errors.Is(err, backend.ErrNotOffered)) {
@@ -198,7 +215,7 @@ func (w *inference) outOfBudget(ctx context.Context) bool {
 	}
 	var slowest time.Duration
 	for _, s := range w.base {
-		if s.report.Seen.N == 0 && s.report.State != ShapeRefused {
+		if s.report.Seen.N == 0 && !s.report.State.decided() {
 			return false
 		}
 		slowest = max(slowest, s.report.Slowest)
@@ -217,8 +234,10 @@ func (w *inference) outOfBudget(ctx context.Context) bool {
 }
 
 func (w *inference) settled(s *shape) bool {
-	if s.report.State == ShapeRefused || s.report.State == ShapeNotConverged || s.report.State == ShapeConfirmed {
+	switch s.report.State {
+	case ShapeRefused, ShapeNotConverged, ShapeConfirmed, ShapeGivenUp:
 		return true
+	case ShapeWaiting, ShapeWarming, ShapeConverged, ShapeMultimodal, ShapeCounted, ShapeFailed, ShapeLeft:
 	}
 	if until := int(w.node.infer.Until); until > 0 {
 		if s.report.Seen.N < until {
@@ -229,7 +248,7 @@ func (w *inference) settled(s *shape) bool {
 		return true
 	}
 
-	return s.meter.result() != steady.Undecided
+	return s.meter.result() != steady.Undecided && s.report.Seen.N >= s.volleys*s.concurrency
 }
 
 func (w *inference) failed(s *shape, err error) error {

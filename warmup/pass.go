@@ -10,12 +10,9 @@ import (
 	"github.com/pilotlight-proxy/pilotlight/warmup/steady"
 )
 
-// crewVolleys is how many volleys reach each of several processes that accept from one port. The kernel asks none of them in turn, and whoever accepts first may
+// crewVolleys is how many volleys reach each of several processes, at least two, that accept from one port. The kernel asks none of them in turn, and whoever accepts first may
 // take a whole volley, so each volley counts as one process drawn by lot.
 func crewVolleys(processes int) int {
-	if processes < 2 {
-		return passVolleys
-	}
 	left := 1 - 1/float64(processes)
 
 	return int(math.Ceil(math.Log(missedShare/float64(processes)) / math.Log(left)))
@@ -28,8 +25,8 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 		return nil
 	}
 	single := w.single(s)
-	if single.report.State == ShapeRefused {
-		w.set(s, ShapeRefused, single.report.Text)
+	if state := single.report.State; state == ShapeRefused || state == ShapeGivenUp {
+		w.set(s, state, single.report.Text)
 
 		return nil
 	}
@@ -38,15 +35,11 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 	}
 	limit := time.Duration(s.concurrency) * single.limit()
 	s.passLimit = limit
-	volleys := s.volleys
-	if until := int(w.node.infer.Until); until > 0 {
-		volleys = (until + s.concurrency - 1) / s.concurrency
-	}
 	var all []sample
 	w.set(s, ShapeWarming, "")
 	for range sweepRounds {
 		clean := true
-		for range volleys {
+		for range w.volleys(s) {
 			samples, err := w.volley(ctx, s, s.concurrency)
 			if err != nil {
 				return err
@@ -69,6 +62,15 @@ func (w *inference) pass(ctx context.Context, s *shape) error {
 	w.set(s, ShapeNotConverged, fmt.Sprintf("requests took longer than %v in each of %d passes", limit, sweepRounds))
 
 	return nil
+}
+
+// volleys is how many of them one pass of a shape has.
+func (w *inference) volleys(s *shape) int {
+	if until := int(w.node.infer.Until); until > 0 {
+		return (until + s.concurrency - 1) / s.concurrency
+	}
+
+	return s.volleys
 }
 
 // summarise reports a pass in the words of a Detector.

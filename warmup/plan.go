@@ -14,14 +14,11 @@ import (
 type Plan struct {
 	// steps are in an order in which each comes after those it needs.
 	steps []step
-	// derived is true when nobody has written any.
-	derived bool
 }
 
 // NewPlan checks the steps of the configuration; without any, it derives the plan for a server whose API describes its models.
 func NewPlan(configs []StepConfig) (Plan, error) {
-	derived := len(configs) == 0
-	if derived {
+	if len(configs) == 0 {
 		configs = []StepConfig{
 			{Name: "backend", Wait: &WaitConfig{}},
 			{Name: "shapes", Needs: []string{"backend"}, Infer: &InferConfig{}},
@@ -47,7 +44,7 @@ func NewPlan(configs []StepConfig) (Plan, error) {
 		return Plan{}, err
 	}
 	sorted, err := sortSteps(steps)
-	made := Plan{steps: sorted, derived: derived}
+	made := Plan{steps: sorted}
 
 	return made, errors.Join(err, made.checkBefore())
 }

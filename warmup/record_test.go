@@ -2,6 +2,7 @@ package warmup_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,8 +20,9 @@ import (
 func recording(path, process string) warmup.Settings {
 	config := warmup.DefaultConfig()
 	config.Record = units.Of(path)
+	config.Steps = []warmup.StepConfig{waits("backend"), infers("shapes", warmup.InferConfig{Grid: warmup.GridConfig{Concurrency: []int{1, 2}}}, "backend")}
 
-	return warmup.Settings{Config: config, Workers: 2, Process: func() string { return process }}
+	return warmup.Settings{Config: config, Workers: 1, Process: func() string { return process }}
 }
 
 // recorded warms model m, leaves a record, and returns its file.
@@ -147,6 +149,75 @@ func TestAShapeThatDoesNotConfirmIsWarmedAsEver(t *testing.T) {
 			t.Errorf("one that is as it was: %v", s)
 		}
 	})
+}
+
+// crew are processes behind one port. Whichever accepts first takes a whole volley.
+type crew struct {
+	draw *rand.Rand
+	busy int
+	cold []int // how many requests each still takes long for
+}
+
+// infer has the fake's lock.
+func (c *crew) infer(f **fake) func(int, int) (time.Duration, int, string) {
+	return func(int, int) (time.Duration, int, string) {
+		if (*f).inFlight == 0 {
+			c.busy = c.draw.IntN(len(c.cold))
+		}
+		if c.cold[c.busy] > 0 {
+			c.cold[c.busy]--
+
+			return time.Second, http.StatusOK, ""
+		}
+
+		return 20 * ms, http.StatusOK, ""
+	}
+}
+
+// TestEveryWorkerConfirms has one of four processes replaced by a cold one behind Pilotlight's back. The control has one process, for which one volley is enough.
+func TestEveryWorkerConfirms(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		workers int
+		grid    []int // of concurrencies
+		volleys int
+	}{
+		{"at the concurrency of the processes", 4, nil, 21},
+		{"at the only concurrency", 4, []int{4}, 21},
+		{"one request at once", 4, []int{1}, 21},
+		{"one process: the control", 1, []int{4}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				synctest.Test(t, func(t *testing.T) {
+					processes := &crew{draw: rand.New(rand.NewPCG(seed, 1)), cold: make([]int, test.workers)}
+					var f *fake
+					f = newFake(t, map[string]*fakeModel{"m": {shape: "[1]", infer: processes.infer(&f)}})
+					settings := recording(filepath.Join(t.TempDir(), "warm.json"), "boot 1")
+					settings.Workers = test.workers
+					settings.Config.Steps = []warmup.StepConfig{infers("shapes", warmup.InferConfig{Grid: warmup.GridConfig{Concurrency: test.grid}})}
+					first, _, _ := newRunner(t, f, settings)
+					if _, err := first.Run(anHour(t)); err != nil {
+						t.Fatal(err)
+					}
+					second, _, _ := newRunner(t, f, settings)
+					report, err := second.Run(anHour(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					last := report.Shapes[len(report.Shapes)-1]
+					if last.State != warmup.ShapeConfirmed || last.Seen.N != test.volleys*last.Concurrency {
+						t.Errorf("seed %d: %v, expected that %d volleys confirm it", seed, last, test.volleys)
+					}
+					processes.cold[test.workers-1] = 3
+					third, _, _ := newRunner(t, f, settings)
+					if _, err = third.Run(anHour(t)); err != nil || processes.cold[test.workers-1] > 0 {
+						t.Errorf("seed %d: a process is cold for %d more requests, and the pod calls itself warm (%v)", seed, processes.cold[test.workers-1], err)
+					}
+				})
+			}
+		})
+	}
 }
 
 // TestARewarmBelievesNoRecord asks the same runner again: what was warm once is not what is asked for then, and while it goes on nothing says that all is warm.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,32 @@ func TestBeyond(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: %q, expected %q", name, got, test.want)
+		}
+	}
+}
+
+// TestRecordedShapesJoinAStepThatNamesNone has steps that somebody wrote. A grid that names shapes, as the control, is taken at its word.
+func TestRecordedShapesJoinAStepThatNamesNone(t *testing.T) {
+	t.Parallel()
+	model := backend.Model{Name: "m", Takes: []backend.Axis{backend.AxisBatch}, Batched: true}
+	runner := &Runner{settings: Settings{Recorded: func(string) []RecordedShape { return []RecordedShape{{LiveShape: liveBatch(64), Share: 1}} }}}
+	for name, test := range map[string]struct {
+		grid GridConfig
+		want bool
+	}{
+		"no grid":               {GridConfig{}, true},
+		"only how many at once": {GridConfig{Concurrency: []int{2}}, true},
+		"control: a grid":       {GridConfig{Batch: []int{1}}, false},
+	} {
+		written := step{}
+		written.infer.Grid = test.grid
+		base, _, err := grid(written, model, 1, runner.recorded(written, model))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.ContainsFunc(base, func(s *shape) bool { return s.shape.Batch == 64 && s.spare })
+		if got != test.want {
+			t.Errorf("%s: the recorded shape is warmed: %v, expected %v", name, got, test.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package warmup
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -70,6 +71,11 @@ type ModelReport struct {
 	Reasons []Reason `json:"reasons,omitempty"`
 	// Text explains the reasons.
 	Text string `json:"text,omitempty"`
+}
+
+// Unsettled says whether the model can serve and is not as warm as is required, so that the policy not_converged decides.
+func (m ModelReport) Unsettled() bool {
+	return m.Outcome == Degraded && (slices.Contains(m.Reasons, ReasonNotConverged) || slices.Contains(m.Reasons, ReasonGPUTimeSpent))
 }
 
 // ShapeReport is what was seen of one shape.

@@ -50,6 +50,8 @@ type run struct {
 	shapes         []*shape
 	requests, busy int
 	computing      stopwatch
+	// earlier is what earlier tries of the same warm-up have spent. It does not change.
+	earlier time.Duration
 	// waitsFor says why requests wait for a calm machine.
 	waitsFor string
 }

@@ -56,12 +56,14 @@ func (r *Runner) fly(ctx context.Context, model string, f *flight) {
 	ctx, cancel := part.limits.with(ctx, limit, "warm-up ")
 	defer cancel()
 	r.mu.Lock()
+	part.earlier = r.spent[model]
 	r.partial[model] = part
 	delete(r.known, model)
 	delete(r.warmed, model)
 	r.mu.Unlock()
 	r.settleRecord(ctx) // without the model
 	f.err = part.do(ctx)
+	part.account(ctx, f.err)
 	part.references.end()
 	r.settleRecord(ctx)
 	report := part.modelReport()

@@ -54,14 +54,7 @@ func (c *run) outcome(model string) (ModelReport, error) {
 			v.failed(n, err)
 		}
 	}
-	c.runner.mu.Lock()
-	for _, s := range c.shapes {
-		// Beside users a latency need not settle, so in the background that is no reason for anything.
-		if s.report.Model == model && s.report.State == ShapeNotConverged && !s.report.Background {
-			v.because(Degraded, ReasonNotConverged, fmt.Sprintf("%s has not converged after %d requests", s.report.Shape(), s.report.Seen.N))
-		}
-	}
-	c.runner.mu.Unlock()
+	v.shapes(c, model)
 	switch {
 	case v.report.Outcome == Warm && !v.inferred:
 		v.because(Unwarmed, ReasonWarmedNothing, v.unwarmed)
@@ -71,6 +64,37 @@ func (c *run) outcome(model string) (ModelReport, error) {
 	v.report.Text = strings.Join(slices.Compact(v.texts), "; ")
 
 	return v.report, v.failure
+}
+
+// shapes adds what was found about the shapes of the model.
+func (v *verdict) shapes(c *run, model string) {
+	c.runner.mu.Lock()
+	defer c.runner.mu.Unlock()
+	var givenUp []string
+	for _, s := range c.shapes {
+		if s.report.Model != model {
+			continue
+		}
+		if s.report.State == ShapeGivenUp {
+			givenUp = append(givenUp, s.report.Shape())
+		}
+		// Beside users a latency need not settle, so in the background that is no reason for anything.
+		if s.report.State == ShapeNotConverged && !s.report.Background {
+			v.because(Degraded, ReasonNotConverged, fmt.Sprintf("%s has not converged after %d requests", s.report.Shape(), s.report.Seen.N))
+		}
+	}
+	if givenUp != nil {
+		v.because(Degraded, ReasonOptionalFailed, fmt.Sprintf("given up until Pilotlight is started anew, since the backend was lost %d times while they were asked for: %s", lossesBorne, named(givenUp)))
+	}
+}
+
+// named lists the first of some shapes.
+func named(shapes []string) string {
+	if len(shapes) > mostNamed {
+		shapes = append(slices.Clone(shapes[:mostNamed]), fmt.Sprintf("%d more", len(shapes)-mostNamed))
+	}
+
+	return strings.Join(shapes, ", ")
 }
 
 // lane adds what a step found about the model besides its error.
@@ -83,14 +107,11 @@ func (v *verdict) lane(n *node, l *lane) {
 		v.unwarmed = "only steps in the background send it requests"
 	}
 	if l.spent != nil {
-		outcome, names := Degraded, l.left
+		outcome := Degraded
 		if l.onlyLater {
 			outcome = Warm // all that is required is
 		}
-		if len(names) > mostNamed {
-			names = append(slices.Clone(names[:mostNamed]), fmt.Sprintf("%d more", len(names)-mostNamed))
-		}
-		v.because(outcome, ReasonGPUTimeSpent, fmt.Sprintf("step %s: %v; left unwarmed: %s", n.name, l.spent, strings.Join(names, ", ")))
+		v.because(outcome, ReasonGPUTimeSpent, fmt.Sprintf("step %s: %v; left unwarmed: %s", n.name, l.spent, named(l.left)))
 	}
 	if l.later != nil {
 		v.because(Degraded, ReasonOptionalFailed, fmt.Sprintf("step %s, in the background: %v", n.name, l.later))

@@ -46,7 +46,7 @@ type Settings struct {
 	Process func() string
 	// Answered is called with the first request of each shape that was answered well in a run, from any goroutine; who keeps the body copies it. Nil: nobody wants to know.
 	Answered func(model string, of backend.Shape, path string, body []byte)
-	// Recorded lists the shapes that users send to a model often, for a plan that is derived; nil: nobody knows. It is called from any goroutine.
+	// Recorded lists the shapes that users send to a model often, for steps whose grid names none; nil: nobody knows. It is called from any goroutine.
 	Recorded func(model string) []RecordedShape
 	// MemoryLeft says how much memory a prefetch may take; nil: taken for plenty.
 	MemoryLeft func() pages.Room
@@ -108,10 +108,14 @@ type Runner struct {
 	warmed map[string]string
 	// readers are what the latest tries of prefetches read with, by the names of their steps. They outlive the run, too.
 	readers map[string]*pages.Prefetch
-	// before are the steps that go before the backend, once Prepare has begun.
+	// before are the steps that go before the backend.
 	before map[string]*preparation
 	// computing counts the time of all synthetic requests.
 	computing stopwatch
+	// spent is the time of the tries so far of warm-ups that will be tried again, by the model of a run for one, or "".
+	spent map[string]time.Duration
+
+	suspects suspects
 }
 
 // NewRunner checks the plan; it calls nobody yet.
@@ -147,6 +151,7 @@ func NewRunner(s Settings) (*Runner, error) {
 		settings: s, plan: plan, planHash: hash, logger: s.Logger, lanes: make(chan struct{}, maxLanes), dialect: s.Dialect,
 		partial: map[string]*run{}, flights: map[string]*flight{},
 		known: map[string]backend.Model{}, levels: map[string]time.Duration{}, warmed: map[string]string{}, readers: map[string]*pages.Prefetch{},
+		before: plan.preparations(), spent: map[string]time.Duration{},
 	}
 	if s.Dialect != nil {
 		r.spoken.Store(&s.Dialect)
@@ -173,6 +178,8 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.runs++
 	current.number = r.runs
 	r.current = current
+	current.earlier = r.spent[""]
+	clear(r.spent)
 	clear(r.partial)
 	// Whatever came back may be another server with other models.
 	r.dialect = r.settings.Dialect
@@ -181,6 +188,7 @@ func (r *Runner) Run(ctx context.Context) (Report, error) {
 	r.found = nil
 	r.mu.Unlock()
 	err := current.do(ctx)
+	current.account(ctx, err)
 	current.references.end()
 	current.settleRecord(ctx, err)
 	report := r.Report()

@@ -26,17 +26,21 @@ const (
 type shape struct {
 	shape       backend.Shape
 	concurrency int
-	// volleys is how many of them a pass has, at a higher concurrency.
+	// volleys is how many of them a pass has, at a higher concurrency, and how many a shape at the lowest one has at least.
 	volleys int
+	// crew is true where they have to reach each of several processes behind one port.
+	crew bool
 	// guessed is true when nothing says that the server takes this shape.
 	guessed bool
-	// extra is true for a shape that was derived beyond the required ones.
-	extra bool
+	// extra is true for a shape that was derived beyond the required ones, spare for these and those of optional steps: the pod can do without them.
+	extra, spare bool
 	// meter is nil for shapes at a higher concurrency, which get passes.
 	meter  *meter
 	report ShapeReport
 	// was is what a record says about it; nil: nothing.
 	was *warmShape
+	// unconfirmed is how many volleys in a row must still be as it says; 0: it is confirmed, or will not be. Guarded by Runner.mu.
+	unconfirmed int
 	// passLimit is what a request of the latest pass was held against.
 	passLimit time.Duration
 	// events is how many the latest answer had, where it streamed; guarded by Runner.mu.
@@ -60,7 +64,7 @@ func grid(s step, model backend.Model, workers int, recorded []backend.Shape) (b
 	for i, concurrency := range concurrencies {
 		for _, p := range plan {
 			made := &shape{
-				shape: p.shape, concurrency: concurrency, volleys: passVolleys, guessed: p.guessed, extra: p.extra,
+				shape: p.shape, concurrency: concurrency, volleys: passVolleys, guessed: p.guessed, extra: p.extra, spare: p.extra || s.optional,
 				report: ShapeReport{Step: s.name, Model: model.Name, Of: p.shape, Concurrency: concurrency},
 			}
 			if most := model.MaxTogether; most > 0 && concurrency > 1 && concurrency*(p.shape.InputTokens+p.shape.OutputTokens) > most {
@@ -68,7 +72,7 @@ func grid(s step, model backend.Model, workers int, recorded []backend.Shape) (b
 				made.report.Text = fmt.Sprintf("%d such requests are more than the server holds at once (%d tokens)", concurrency, most)
 			}
 			if i == 0 {
-				made.meter = newMeter(s.infer.MaxRequests)
+				made.meter, made.volleys = newMeter(s.infer.MaxRequests), 1
 				base = append(base, made)
 			} else {
 				higher = append(higher, made)
@@ -132,14 +136,14 @@ func (s *shape) ahead() int {
 	switch {
 	case s.report.State != ShapeWaiting && s.report.State != ShapeWarming:
 		return 0
-	case s.was != nil && s.report.Seen.N == 0:
-		return s.concurrency
+	case s.unconfirmed > 0:
+		return s.unconfirmed * s.concurrency
 	case s.meter == nil:
 		// A volley may queue at the server.
 		return s.volleys * s.concurrency
 	case s.report.Seen.Result.Steady():
 		return sweepRequests
 	default:
-		return max(1, leastRequests-s.report.Seen.N, 10-s.report.Seen.Clean) + sweepRequests
+		return max(1, max(leastRequests, s.volleys*s.concurrency)-s.report.Seen.N, 10-s.report.Seen.Clean) + sweepRequests
 	}
 }

@@ -26,6 +26,8 @@ const (
 	ShapeLeft
 	// ShapeConfirmed means that an earlier Pilotlight found it warm in the same process of the backend, and that one volley was as fast now.
 	ShapeConfirmed
+	// ShapeGivenUp means that the backend was lost twice while this shape, which the pod can do without, was being asked for. This process asks for it no more.
+	ShapeGivenUp
 )
 
 var shapeStateNames = units.Names[ShapeState]{
@@ -39,6 +41,7 @@ var shapeStateNames = units.Names[ShapeState]{
 	ShapeFailed:       "failed",
 	ShapeLeft:         "left",
 	ShapeConfirmed:    "confirmed",
+	ShapeGivenUp:      "given_up",
 }
 
 // ShapeStateValues lists every value, in order.
@@ -57,5 +60,5 @@ func (s ShapeState) Warm() bool {
 
 // decided says whether the run is through with the shape, warm or not.
 func (s ShapeState) decided() bool {
-	return s.Warm() || s == ShapeNotConverged || s == ShapeRefused || s == ShapeLeft
+	return s.Warm() || s == ShapeNotConverged || s == ShapeRefused || s == ShapeLeft || s == ShapeGivenUp
 }

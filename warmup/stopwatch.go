@@ -2,7 +2,9 @@ package warmup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotlight-proxy/pilotlight/warmup/backend"
@@ -38,7 +40,7 @@ func (s *stopwatch) read() time.Duration {
 	return s.spent
 }
 
-// afford is a *spentError once the run has had all the time it may have.
+// afford is a *spentError once the warm-up, of which the run may be a later try, has had all the time it may have.
 func (c *run) afford() error {
 	most := c.runner.settings.Config.GPUTime.Std()
 	if most <= 0 {
@@ -46,11 +48,33 @@ func (c *run) afford() error {
 	}
 	c.runner.mu.Lock()
 	defer c.runner.mu.Unlock()
-	if c.computing.read() < most {
+	if c.earlier+c.computing.read() < most {
 		return nil
 	}
 
 	return &spentError{most}
+}
+
+// account notes what the tries of a warm-up have spent, if there will be another try: none may begin to spend anew. A run that was given up was no try: what comes after it
+// is for another backend, or was asked for. The caller holds no lock.
+func (c *run) account(ctx context.Context, failed error) {
+	r := c.runner
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	unready := failed != nil || c.keptUnready()
+	serves := c.only == "" && r.settings.Config.OnFailure == Serve // a model by itself is tried again whatever the policy is
+	if unready && !serves && !errors.Is(context.Cause(ctx), context.Canceled) {
+		r.spent[c.only] = c.earlier + c.computing.read()
+	} else {
+		delete(r.spent, c.only)
+	}
+}
+
+// keptUnready says whether the policy keeps the pod, or the model of the run, unready, although nothing failed. The caller holds Runner.mu.
+func (c *run) keptUnready() bool {
+	settings := &c.runner.settings
+
+	return settings.Config.NotConverged == StayUnready && slices.ContainsFunc(c.models, func(m ModelReport) bool { return m.Unsettled() && settings.Required(m.Name) })
 }
 
 // spentError says that the time allowed for synthetic requests is spent. That is what was asked for, and no failure.

@@ -33,8 +33,16 @@ func (w *inference) volley(ctx context.Context, s *shape, n int) ([]sample, erro
 		return nil, err
 	}
 	began := time.Now()
+	if s.spare {
+		w.run.runner.suspects.ask(s.suspect())
+	}
 	samples, err := w.fire(ctx, s, n)
-	w.lastTook = time.Since(began)
+	if s.spare {
+		w.run.runner.suspects.told(ctx, s.suspect(), err)
+	}
+	if w.slow {
+		w.run.background.lastTook = time.Since(began)
+	}
 
 	return samples, err
 }
