@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -86,7 +87,7 @@ func TestCancelEndsEveryWait(t *testing.T) {
 	defer close(release)
 	silent := rawBackend(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 		head, _ := readHead(r)
-		if head[:5] == "POST " {
+		if strings.HasPrefix(head, "POST ") { // a cancelled exchange may have sent nothing
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi")
 		}
 		_, _ = io.Copy(io.Discard, r)
